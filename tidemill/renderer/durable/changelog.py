@@ -29,6 +29,7 @@ from tidemill.errors import StateError
 from tidemill.renderer.durable.folder_names import folder_names
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.whole_file import in_place, sync_folder
+from tidemill.renderer.runs.system_errors import advice
 
 __all__ = ["Changelog", "Changelogs"]
 
@@ -64,9 +65,9 @@ class Changelog:
             sync_folder(self.folder.parent)
             found = json.loads(owner.read_text(encoding="utf-8")).get("state")
         except (OSError, ValueError) as error:
-            msg = (
-                f"{self.folder} cannot be used for changes ({error}): expected a folder to write in, new or this run's"
-            )
+            expected = "expected a folder to write in, new or this run's"
+            to_do = advice(error, expected) if isinstance(error, OSError) else expected
+            msg = f"{self.folder} cannot be used for changes ({error}): {to_do}"
             raise StateError(msg) from error
         if found != state:
             msg = f"{self.folder} holds the changes of another run's state: give this one another folder"

@@ -16,6 +16,7 @@ import attrs
 from tidemill.errors import StateError
 from tidemill.renderer.durable import frames
 from tidemill.renderer.durable.commits import Commit
+from tidemill.renderer.runs.system_errors import advice
 
 __all__ = ["Entry", "Log", "gone", "may_build_upon", "replaced", "segment_number", "segment_path"]
 
@@ -33,8 +34,11 @@ class Entry:
 
     def frame(self) -> frames.Frame:
         """Return the whole frame, with its arrays; `StateError` where it is not what it was."""
-        with self.path.open("rb") as file:
-            found = frames.read(file, self.start)
+        try:
+            with self.path.open("rb") as file:
+                found = frames.read(file, self.start)
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
         if found is None or found.digest != self.digest:
             raise _damaged(self.path, self.start)
         return found
@@ -141,8 +145,7 @@ def _read(path: Path) -> list[tuple[int, frames.Frame]]:
             if at < size and frames.is_followed(file, at):
                 raise _damaged(path, at)
     except OSError as error:
-        msg = f"{path} could not be read ({error}): mend what is wrong, or restore the folder from a copy"
-        raise StateError(msg) from error
+        raise _unreadable(path, error) from error
     return found
 
 
@@ -162,6 +165,10 @@ def _require_following(before: list[Entry], entry: Entry, frame: frames.Frame) -
         raise gone(entry.path.with_name(frame.text["follows"]), frame.number - 1, f"{entry.path.name} builds upon")
     if before[-1].digest != frame.previous or before[-1].commit.number + 1 != frame.number:
         raise replaced(before[-1].path, before[-1].commit.number)
+
+
+def _unreadable(path: Path, error: OSError) -> StateError:
+    return StateError(f"{path} could not be read ({error}): {advice(error)}")
 
 
 def _damaged(path: Path, at: int) -> StateError:

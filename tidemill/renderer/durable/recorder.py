@@ -24,6 +24,7 @@ from tidemill.renderer.embedded.state import save
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.queued import Change
+from tidemill.renderer.runs.system_errors import advice
 
 __all__ = ["StepRecorder"]
 
@@ -80,7 +81,8 @@ class StepRecorder:
             self._large_changes.require_flushed()
             moves = self._changelogs.write(step)
         except OSError as error:
-            msg = f"the changes of step {step} could not be written ({error}): it was not taken and is queued still"
+            outcome = f"it was not taken and is queued still; {advice(error)}"
+            msg = f"the changes of step {step} could not be written ({error}): {outcome}"
             raise StateError(msg) from error
         rest = {"sources": sources, "changelogs": self._changelogs.listing(), "shown": moves}
         if replayable:

@@ -38,6 +38,7 @@ from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder
+from tidemill.renderer.runs.system_errors import advice
 
 __all__ = [
     "HASH",
@@ -58,7 +59,16 @@ PAGE: Final = 8192
 """Updates in a row group: what is read for a single key, which takes about a millisecond."""
 _WINDOW: Final = 1_000_000
 """Updates that are merged at once, about."""
-_UNREADABLE: Final = (OSError, pa.ArrowException, DamagedError)
+_UNREADABLE: Final = (
+    OSError,
+    DamagedError,
+    pa.ArrowInvalid,
+    pa.ArrowTypeError,
+    pa.ArrowKeyError,
+    pa.ArrowNotImplementedError,
+    pa.ArrowSerializationError,
+)
+"""Of Arrow's, all but that there is no memory for it."""
 _TRAILER: Final = 8
 """Bytes at the end of a Parquet file: how long its footer is, and what it is."""
 
@@ -374,6 +384,8 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 def _damaged(path: Path, error: Exception) -> StateError:
     if isinstance(error, FileNotFoundError):
         return StateError(f"{path} is missing, which was committed: the folder was changed from outside; restore it")
+    if isinstance(error, OSError) and error.errno is not None:  # the system's, not the file's
+        return StateError(f"{path} could not be read ({error}): {advice(error)}")
     return StateError(
         f"{path} is not a whole file of state ({error}): it was cut off or changed; restore it from a copy"
     )

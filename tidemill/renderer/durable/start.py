@@ -26,6 +26,7 @@ from tidemill.renderer.runs.executor import DataFrames, Executor
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.stepper import Stepper
+from tidemill.renderer.runs.system_errors import advice
 
 __all__ = ["IN_MEMORY", "State", "open_state"]
 
@@ -166,7 +167,7 @@ def _recover(log: StepLog, state: State) -> int:
             )
             raise StateError(msg) from error
         except OSError as error:
-            msg = f"{log.folder}: state could not be read or written ({error}); make room, and start again"
+            msg = f"{log.folder}: state could not be read or written ({error}): {advice(error)}"
             raise StateError(msg) from error
         rows += sum(event["rows"] for event in header["events"])
         spill_store.make_room()

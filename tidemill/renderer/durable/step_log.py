@@ -29,6 +29,7 @@ from tidemill.renderer.durable.lock import Lock
 from tidemill.renderer.durable.log_reading import Entry, Log, may_build_upon, segment_number, segment_path
 from tidemill.renderer.durable.segment import Segment
 from tidemill.renderer.embedded.state import Saved, read
+from tidemill.renderer.runs.system_errors import advice
 
 __all__ = ["StepLog"]
 
@@ -58,11 +59,11 @@ class StepLog:
             self._said = LastCommit(folder)
         except OSError as error:
             self.close()
-            msg = f"{folder} cannot be used for state ({error}): expected a folder in which this process may write"
+            expected = advice(error, "expected a folder in which this process may write")
+            msg = f"{folder} cannot be used for state ({error}): {expected}"
             raise StateError(msg) from error
         try:
-            _require_this_version(folder)
-            self._found = Log.read(folder)
+            self._found = _read(folder)
             self._said.require(self._found.entries)
             self._entries = self._found.entries
             """The base, and what was committed since."""
@@ -274,9 +275,18 @@ class StepLog:
             msg = f"{self.folder}: {self.lost}; {unsure or what}"
             raise StateError(msg) from error
         except OSError as error:
-            outcome = self.lost or f"{what}; make room or mend what is wrong, and go on"
+            outcome = self.lost or f"{what}; {advice(error, 'make room or mend what is wrong, and go on')}"
             msg = f"{self.folder} could not be written ({error}): {outcome}"
             raise StateError(msg) from error
+
+
+def _read(folder: Path) -> Log:
+    try:
+        _require_this_version(folder)
+        return Log.read(folder)
+    except OSError as error:
+        msg = f"{folder} could not be read ({error}): {advice(error)}"
+        raise StateError(msg) from error
 
 
 def _require_this_version(folder: Path) -> None:

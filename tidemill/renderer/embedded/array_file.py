@@ -23,6 +23,7 @@ import numpy as np
 from tidemill.errors import StateError
 from tidemill.renderer.embedded.whole_file import in_place
 from tidemill.renderer.runs.interrupts import deferred
+from tidemill.renderer.runs.system_errors import advice
 
 __all__ = ["Arrays", "read", "write"]
 
@@ -93,9 +94,9 @@ def read(path: Path, checksum: str | None = None) -> tuple[dict[str, Any], Array
 
 
 def _unreadable(path: Path, error: Exception) -> StateError:
-    return StateError(
-        f"{path} could not be read as a saved state ({error}): mend what is wrong, or use an earlier save"
-    )
+    """Return what to say of a file that the system does not read; or that is not what it seems to be."""
+    to_do = advice(error) if isinstance(error, OSError) and error.errno is not None else "use an earlier save"
+    return StateError(f"{path} could not be read as a saved state ({error}): {to_do}")
 
 
 def _write_members(file: Any, header: Mapping[str, Any], arrays: Iterable[tuple[str, Any]]) -> None:

@@ -15,6 +15,7 @@ from tidemill.errors import EngineError, StateError
 from tidemill.renderer.runs.intake import OnError, require_key
 from tidemill.renderer.runs.run_base import alone
 from tidemill.renderer.runs.run_pictures import RunPictures
+from tidemill.renderer.runs.system_errors import advice
 
 __all__ = ["Run"]
 
@@ -282,7 +283,8 @@ class Run(RunPictures):
         try:
             self._stepper.save(file, {"passes": self.passes, "functions": function_prints(self.graph)})
         except OSError as error:
-            msg = f"save({path!r}): cannot be written ({error.strerror}): expected a path in a folder that is there"
+            expected = advice(error, "expected a path in a folder that is there")
+            msg = f"save({path!r}): cannot be written ({error.strerror}): {expected}"
             raise StateError(msg) from error
 
     @alone

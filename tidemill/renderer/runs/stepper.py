@@ -20,6 +20,7 @@ from tidemill.renderer.runs.progress import OperatorProgress, Watcher
 from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import Listeners, StepInfo
+from tidemill.renderer.runs.system_errors import advice
 
 __all__ = ["SLOW", "Stepper"]
 
@@ -213,7 +214,8 @@ class Stepper:
         except OSError as error:
             if self.spill_store is None:
                 raise
-            msg = f"state could not be read or written ({error}): the step was not taken and is queued still; make room"
+            outcome = f"the step was not taken and is queued still; {advice(error)}"
+            msg = f"state could not be read or written ({error}): {outcome}"
             raise StateError(msg) from error
 
     def _undo(self, error: BaseException) -> None:
@@ -296,7 +298,7 @@ class Stepper:
         try:
             self.spill_store.merge()
         except OSError as error:
-            msg = f"what is on the disk could not be merged ({error}): all of it is there still; make room on the disk"
+            msg = f"what is on the disk could not be merged ({error}): all of it is there still; {advice(error)}"
             raise StateError(msg) from error
         return before - self.executor.metrics().state_rows
 
@@ -308,7 +310,7 @@ class Stepper:
         try:
             self.spill_store.spill()
         except OSError as error:
-            msg = f"the state could not be written ({error}): all of it is in memory still; make room on the disk"
+            msg = f"the state could not be written ({error}): all of it is in memory still; {advice(error)}"
             raise StateError(msg) from error
 
     def _release(self) -> None:
