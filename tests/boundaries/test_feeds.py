@@ -298,7 +298,7 @@ def test_a_feed_is_the_same_in_all_batchings(engine, changes, cuts, keyed):
 
 def consistent(changes):
     """Return changes of which each puts a row in the place of that with its key."""
-    there: dict[str, tuple] = {}
+    there: dict[str, tuple[object, ...]] = {}
     found = []
     for row, time, diff in sorted(changes, key=lambda c: c[1]):
         key = repr(row[:2])

@@ -214,7 +214,7 @@ def test_csv_has_no_lists(tmp_path):
 
 
 BIG = 2**53 + 1
-WITH_NULLS = {
+WITH_NULLS: dict[str, list[Any]] = {
     "list<int64>": [(BIG, None), (BIG,), (), None, (-BIG, 2**63 - 1)],
     "list<int32>": [(2**31 - 1, None), (1,)],
     "list<bool>": [(True, None), (False,)],

@@ -206,7 +206,7 @@ def test_no_door_of_a_run_takes_nan_for_null(engine):
             run.advance()
 
 
-MOMENTS = {
+MOMENTS: dict[str, list[tuple[object, object]]] = {
     "timestamp": [
         (ZONED, dt.datetime(2024, 2, 29, 12, 30, 0, 5)),
         (MOMENT.replace(tzinfo=dt.timezone(dt.timedelta(hours=-5))), dt.datetime(2024, 2, 29, 17, 30, 0, 5)),

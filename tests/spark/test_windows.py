@@ -62,6 +62,32 @@ def test_engines_agree_on_sums_over_the_order(spark):
     check_equivalent(flow, {"x": updates}, engines=["reference", "embedded", "spark"], batchings=[all_at_once])
 
 
+def test_ties_behind_steps_that_add_columns_are_those_before(spark):
+    """In tasks, rendered and live, as in the other engines: of windows, top-k, first and list."""
+    flow = tm.Dataflow()
+    x = flow.input("x", {"k": "int64", "v": "string", "t": "int64"})
+    w = tm.Window.partition_by("k").order_by("t")
+    more = x.with_columns(n=tm.row_number().over(w)).select(tm.expr("v || 'x'").alias("e"), "t", "v", "k", "n")
+    both = more.with_columns(again=tm.row_number().over(w), near=tm.list("v").over(w.rows_between(-1, 0)))
+    flow.output("windows", both)
+    flow.output("unequal", both.filter("n <> again"))
+    flow.output("first", more.with_columns(again=tm.row_number().over(w)).filter("again <= 2").filter("n <> again"))
+    for name, c in (("before", x), ("behind", more)):
+        flow.output(f"top {name}", c.group_by("k").top_k(2, order_by="t").select("k", "v", "t"))
+        flow.output(f"groups {name}", c.group_by("k").agg(f=tm.first("v", order_by="t"), l=tm.list("v", order_by="t")))
+    rows = [(k, v, t) for k in (1, 2) for v in "abcdef" for t in (0, 1)]
+    updates = [(row, i % 2, 1) for i, row in enumerate(rows)]
+    check_equivalent(
+        flow, {"x": updates}, engines=["reference", "spark", SparkLive(in_driver=0)], batchings=[all_at_once]
+    )
+    frames = tm.render(flow, spark, {"x": spark.createDataFrame(rows, "k bigint, v string, t bigint")})
+    found = {name: sorted(map(tuple, frame.collect()), key=repr) for name, frame in frames.items()}
+    assert found["windows"]
+    assert not found["unequal"] + found["first"]
+    for what in ("top", "groups"):
+        assert found[f"{what} before"] == found[f"{what} behind"]
+
+
 BY_T = "over (partition by k order by t nulls first, id"
 BY_DAY = "over (partition by k order by t nulls first"
 SPARKS = {

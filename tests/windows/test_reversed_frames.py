@@ -5,6 +5,7 @@ import inspect
 import itertools
 import warnings
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from running import start
@@ -24,7 +25,7 @@ BEHIND = {
     "range  ": (tm.interval(months=2), tm.interval(months=1)), "range   ": (tm.interval(years=9000), 1),
     "range    ": (2, dt.timedelta(hours=47)), "range     ": (tm.interval(days=1), tm.interval(months=-1)),
 }  # fmt: skip
-NOTHING = {
+NOTHING: dict[str, tuple[Any, Any]] = {
     "n": (tm.count(), 0), "some": (tm.count("x").filter("x > 1"), 0), "kinds": (tm.count_distinct("x"), 0),
     "list": (tm.list("x"), ()), "sum": (tm.sum("x"), None), "avg": (tm.avg("x"), None), "max": (tm.max("x"), None),
     "first": (tm.first_value("x"), None), "last": (tm.last_value("x", ignore_nulls=True), None),

@@ -222,3 +222,15 @@ def test_a_saved_state_in_another_order_is_another_dataflows_and_all_others_go_o
         assert difference(before, flow.graph) is None
         altered = [line.replace(", hashed=(0, 1, 2)", "") for line in before]
         assert (difference(altered, flow.graph) is None) == (altered == before)
+
+
+@pytest.mark.parametrize("beside", [{}, {"before": tm.lag("v").over(BY_T)}], ids=["a number alone", "another call"])
+def test_first_rows_are_found_without_a_column_for_the_hash(beside):
+    """The hash of what rows had is worked out of ties alone, behind steps as before them."""
+    flow = tm.Dataflow()
+    more = flow.input("x", SCHEMA).with_columns(e="t + 1")
+    flow.output("y", more.with_columns(n=tm.row_number().over(BY_T), **beside).filter("n <= 2"))
+    flow.output("z", more.with_columns(n=tm.row_number().over(BY_T), **beside))
+    with flow.start() as run:
+        assert [node for node in run.graph.nodes if node.kind == "Reduce"]
+        assert not [name for node in run.graph.nodes for name in node.schema.names if "hash" in name]

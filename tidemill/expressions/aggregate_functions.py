@@ -170,11 +170,11 @@ def first(argument: Any, *, order_by: Any) -> Aggregate:
     """Return the aggregate for the value in the first row of the group, in an order. The type is the argument's.
 
     ``order_by`` is a column, an expression, ``tm.asc(...)`` or ``tm.desc(...)``, SQL text such as
-    ``"x desc nulls first"``, or a list of them; ties are broken by a fixed hash of the row, then by the row. NULL is a
-    value as any other: where the first row has NULL, that is the result; to pass over such rows,
-    ``.filter("x IS NOT NULL")``. Rows for which a filter's condition is not true take no part; where none is left, the
-    result is NULL. A row with a negative count is an error. Cost: at top level a change costs the logarithm of the
-    group's size.
+    ``"x desc nulls first"``, or a list of them; ties are broken by a fixed hash of what the row had before columns were
+    added to it, then by the row. NULL is a value as any other: where the first row has NULL, that is the result; to
+    pass over such rows, ``.filter("x IS NOT NULL")``. Rows for which a filter's condition is not true take no part;
+    where none is left, the result is NULL. A row with a negative count is an error. Cost: at top level a change costs
+    the logarithm of the group's size.
     """
     return _ordered("first", argument, order_by)
 

@@ -17,7 +17,7 @@ from tidemill.collections.collection import Collection
 from tidemill.expressions.expr import Expr, col, lit
 from tidemill.expressions.ordering import OrderColumn, hash_of_row
 from tidemill.expressions.sort_keys import SortKey
-from tidemill.expressions.windows.bound import Windows
+from tidemill.expressions.windows.bound import MOST_COPIES, Windows
 
 __all__ = ["COPY", "GROUPS", "PEERS", "ROW", "ROWS", "Orders"]
 
@@ -30,7 +30,8 @@ COPY: Final = "copy number#"
 ROWS, GROUPS = "rows", "groups"
 """The counts in every order: of rows, and of peer groups."""
 _EVERYTHING: Final = "everything#"
-_COLLISION_BITS: Final = 16
+_COLLISION_BITS: Final = MOST_COPIES.bit_length()
+"""So that copies of a row have places of their own, even where columns that were added tell them apart, not a hash."""
 _SHAPE: Final = BlockShape(bits=6, levels=2)
 """Fewer levels than usual: up to some hundred thousand rows in a partition, what each operator costs counts more."""
 
