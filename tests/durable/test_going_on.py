@@ -46,6 +46,24 @@ def test_a_run_goes_on(tmp_path):
         assert list(again.snapshot("n", at=0)) == list(before)
 
 
+@pytest.mark.parametrize("checkpoint_every", [1, 1000])
+def test_a_relative_folder_stays_where_it_was_named(tmp_path, monkeypatch, checkpoint_every):
+    """The kind: a path taken anew from the working directory each time, where the process may go on to another."""
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with counts().start(tm.Embedded("state", checkpoint_every=checkpoint_every)) as run:
+        monkeypatch.chdir(tmp_path / "there")
+        for _ in range(2):
+            run.insert("x", [("a", 1.0)])
+            run.advance()
+            run.spill()
+        run.checkpoint()
+    assert list((tmp_path / "there").iterdir()) == []
+    with counts().start(tm.Embedded(tmp_path / "here" / "state")) as run:
+        assert list(run.snapshot("n")) == [("a", 2, 2.0, 1.0)]
+
+
 @pytest.mark.law("A durable run that goes on after any step gives what an undisturbed one gives.")
 @pytest.mark.parametrize("coordinates", [1, 2])
 @pytest.mark.parametrize("checkpoint_every", [2, 1000])

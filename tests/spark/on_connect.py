@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import traceback
 from pathlib import Path
 
@@ -46,11 +47,15 @@ def both_raised(spark, build, given):
     return [raised(render, spark, build, given), [kind.__name__, beginning]]
 
 
-def doubled(spark):
+def doubled(spark, twice=lambda row: (row.k, 2 * row.v)):
     """A dataflow that needs Python on the executors, rendered."""
     flow = new_flow()
-    flow.output("out", flow.input("a", KV).map_rows(lambda row: (row.k, 2 * row.v), KV))
+    flow.output("out", flow.input("a", KV).map_rows(twice, KV))
     return tm.render(flow, spark, {"a": spark.sql("SELECT 1L AS k, 2L AS v")})["out"]
+
+
+def holding(lock):
+    return lambda row: (row.k, lock)
 
 
 def live(spark, folder):
@@ -92,6 +97,8 @@ if __name__ == "__main__":
     said |= {
         "with it": sorted(map(list, doubled(spark).collect())),
         "not in Connect mode": not_in_connect_mode(spark),
+        "unsent": raised(doubled, spark, holding(threading.Lock())),
+        "ended": raised(doubled, spark, lambda row: os._exit(7)),
         "one coordinate": compared(["reference", "spark"]),
         "two coordinates": compared(["reference", *AT_TWO_COORDINATES], coordinates=2),
         "live": live(spark, folder / "state"),

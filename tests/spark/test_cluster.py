@@ -1,5 +1,6 @@
 """Spark with executors that are processes of their own, on the packaged Java; and what happens where one is killed."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,19 @@ def test_executors_of_their_own_agree_with_the_reference(said):
     for output in OUTPUTS:
         reference, spark = said["updates"][output]
         assert spark == reference != "[]", output
+
+
+def test_what_executors_write_to_disks_of_their_own_is_missed(said):
+    """The kind: rows that are not where the driver looks, or where executors do, are an error and never left out."""
+    told = said["disks"]
+    kind, message = told["one shares"]
+    assert kind == "EngineError"
+    assert "executors wrote 4000 rows there, and 2000 are there: some executors have other disks" in message
+    assert told["after it"] == [[0]]
+    kind, message = told["none shares"]
+    assert kind == "EngineError"
+    assert re.search(r"/disk/cold/.*\.parquet: an executor did not find it: some executors have other disks", message)
+    assert told["all share"] == [[4000]]
 
 
 @pytest.mark.parametrize("what", ["render", "live"][not many_examples() :])

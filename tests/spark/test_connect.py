@@ -74,6 +74,18 @@ def test_executors_without_tidemill(said):
     assert said["with it"] == [[1, 4, 0, 1]]
 
 
+def test_functions_that_cannot_be_sent_or_end_the_server_s_python(said):
+    for told, what in (
+        ("unsent", "cannot be sent to Spark's executors, because of 'lock'"),
+        ("ended", "ended the executors'"),
+    ):
+        kind, text, _ = said[told]
+        assert kind == "UserFunctionError"
+        assert text.startswith("map_rows (")
+        assert "on_connect.py:" in text
+        assert what in text
+
+
 def test_a_process_that_is_not_set_up_for_it(said):
     kind, text, _ = said["not in Connect mode"]
     assert (kind, text.partition(":")[0]) == (

@@ -201,9 +201,10 @@ def _replay(state: State, header: Mapping[str, Any], arrays: Mapping[str, Any]) 
 
 
 def _local(state: str | os.PathLike[str]) -> Path:
+    """Return a folder of this machine, which stays the same where this process goes to another one."""
     text = os.fspath(state)
     scheme, separator, rest = text.partition("://")
     if separator and scheme != "file":
         msg = f"state={text!r}: expected a folder of this machine, which the driver can lock and write"
         raise StateError(msg)
-    return Path(rest if separator else text)
+    return Path(rest if separator else text).absolute()

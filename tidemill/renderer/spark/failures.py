@@ -20,12 +20,19 @@ from tidemill.renderer.spark.exact_floats import OUTSIDE, UNDECIDED
 from tidemill.site import Site
 
 __all__ = [
-    "TOO_MANY", "TaskError", "decoded_error", "has_lost_blocks", "is_of_floats", "is_overflow", "is_too_large_to_fetch",
-    "is_undecided", "is_worth_care", "missing_in_python", "overflowed_node", "with_encoded_errors",
+    "OTHER_DISKS", "TOO_MANY", "TaskError", "decoded_error", "has_lost_blocks", "is_of_floats", "is_overflow",
+    "is_too_large_to_fetch", "is_undecided", "is_worth_care", "missing_in_python", "overflowed_node", "unread_state",
+    "with_encoded_errors",
 ]  # fmt: skip
 
 TOO_MANY: Final = "tidemill: a count beyond 2**31 at node "
 """The error that the check of counts raises in Catalyst, followed by the node's number."""
+
+OTHER_DISKS: Final = (
+    "some executors have other disks; give tm.Spark a state= on one that they all share with this process, or an "
+    "in_driver= that no change goes beyond"
+)
+"""Why a file of state is not where it should be, and what to do."""
 
 _ENCODED: Final = re.compile(r"tidemill-error:([A-Za-z0-9+/=]+):")
 _COUNT: Final = re.compile(re.escape(TOO_MANY) + r"(\d+)")
@@ -37,6 +44,7 @@ _MISSING: Final = re.compile(
     r"|\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION|PYTHON_VERSION_MISMATCH)\] (.+)"
 )
 _MOST_FETCHED: Final = "spark.driver.maxResultSize"
+_UNREAD: Final = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\].*? file (file:.*?/cold/[^/]+\.parquet)")
 _LOST: Final = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
 
 Batches = Iterator[pa.RecordBatch]
@@ -97,6 +105,12 @@ def missing_in_python(error: BaseException) -> str | None:
     """Return what the Python of the executors, or of this process, lacks, where that is the error."""
     found = _MISSING.search(str(error))
     return (found[1] or found[2]) if found is not None else None
+
+
+def unread_state(error: BaseException) -> str | None:
+    """Return the file of a run's state that an executor did not find, where that is the error."""
+    found = _UNREAD.search(str(error))
+    return found[1] if found else None
 
 
 def is_too_large_to_fetch(error: BaseException) -> bool:

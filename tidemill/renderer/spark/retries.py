@@ -12,6 +12,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.errors import EngineError, TidemillError
 from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.failures import (
+    OTHER_DISKS,
     decoded_error,
     has_lost_blocks,
     is_of_floats,
@@ -20,8 +21,10 @@ from tidemill.renderer.spark.failures import (
     is_worth_care,
     missing_in_python,
     overflowed_node,
+    unread_state,
 )
 from tidemill.renderer.spark.native import adds_floats
+from tidemill.renderer.spark.sent_functions import error_of_function
 from tidemill.renderer.spark.strategy import (
     AFTER_FLOATS,
     CAREFUL,
@@ -93,9 +96,14 @@ def translated_errors(graph: Graph) -> Iterator[None]:
             raise failures.count_overflow() from error
         if has_lost_blocks(error):
             raise EngineError(_LOST) from error
+        if (file := unread_state(error)) is not None:
+            msg = f"{file}: an executor did not find it: {OTHER_DISKS}"
+            raise EngineError(msg) from error
         if (lack := missing_in_python(error)) is not None:
             msg = f"{lack}: {_WORKERS}"
             raise EngineError(msg) from error
+        if (ours := error_of_function(graph, error)) is not None:
+            raise ours from error
         raise
 
 

@@ -14,6 +14,7 @@ from tidemill.renderer.runs.intake import checked_change, checked_updates, requi
 from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.spark.live.incoming import collected_if_few, refuse_ambiguous_keys, written_to_files
 from tidemill.renderer.spark.live.state_files import remove_files
+from tidemill.renderer.spark.retries import translated_errors
 from tidemill.renderer.spark.session import check_session, is_connected
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class SparkDataFrames:
             return Queued([], time, sign)
         if change.rows > self._in_driver:
             if node.key and sign > 0:
-                refuse_ambiguous_keys(self._spark, store, change)
+                with translated_errors(self._graph):
+                    refuse_ambiguous_keys(self._spark, store, change)
             return change
         found = change.writes(store.folder) if node.key else change.queued(store.folder)
         remove_files(store, change.files)

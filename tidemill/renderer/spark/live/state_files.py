@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as T  # noqa: N812 - as above
 
@@ -22,6 +22,7 @@ from tidemill.renderer.durable.checksums import Checksums
 from tidemill.renderer.durable.spill_files import HASH, Layout, SpillFile
 from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.embedded.trace.elsewhere import Range
+from tidemill.renderer.spark.failures import OTHER_DISKS
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
 from tidemill.renderer.spark.types import spark_type
 
@@ -31,6 +32,10 @@ _UNWRITABLE: Final = re.compile(
     r"No space left on device|Mkdirs failed[^\n]*|Permission denied|Read-only file system|Disk quota exceeded"
 )
 """How Spark says that it could not write."""
+_GLOB: Final = re.compile(r"[{}\[\]*?\\]")
+"""Characters that in the path of what is to be read would stand for others."""
+_ALL: Final = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
+"""Options of reading, with which what cannot be read is an error whatever the session says."""
 
 
 def read_files(
@@ -55,8 +60,8 @@ def read_files(
         inside = {source: T.StructField(source, spark_type(t)) for _, t, source in sources if isinstance(source, str)}
         prunes = some[0].sorted and ranges is not None
         place = [T.StructField(HASH, T.LongType())] if prunes else []
-        reader = spark.read.schema(T.StructType([*place, *inside.values()]))
-        data = reader.parquet(*(str(store.folder / f.name) for f in some))
+        reader = spark.read.options(**_ALL).schema(T.StructType([*place, *inside.values()]))
+        data = reader.parquet(*(_pattern(store.folder / f.name) for f in some))
         if prunes:
             data = data.filter(_within(ranges or []))
         found.append(data.select(*(_column(source, t).alias(name) for name, t, source in sources)))
@@ -91,12 +96,14 @@ def write_files(store: SpillFolder, name: str, data: DataFrame, *, has_lists: bo
     """Write a DataFrame, in no order, and return the files."""
     folder = store.folder / f"writing-{uuid.uuid4().hex[:8]}"
     dictionary = "false" if has_lists else "true"  # see `Layout.has_lists`
+    seen = Observation()
+    data = data.observe(seen, F.count(F.lit(1)).alias("rows"))
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
-        data.write.option("parquet.enable.dictionary", dictionary).parquet(str(folder))
-        parts = [part for part in _parts(folder) if pq.read_metadata(part).num_rows]
+        data.write.option("parquet.enable.dictionary", dictionary).parquet(_uri(folder))
+        parts = _parts(folder, seen.get["rows"])
         with ThreadPoolExecutor(2, "tidemill-check") as threads:  # they are in the system's memory still
-            files = list(threads.map(lambda part: _moved(store, name, part), parts))
+            files = list(threads.map(lambda part: _moved(store, name, *part), parts.items()))
     except Exception as error:
         if isinstance(error, OSError) or (found := _UNWRITABLE.search(str(error))):
             what = error if isinstance(error, OSError) else found[0] if found else ""
@@ -109,22 +116,35 @@ def write_files(store: SpillFolder, name: str, data: DataFrame, *, has_lists: bo
     return files
 
 
-def _parts(folder: Path) -> list[Path]:
-    """Return the files that Spark wrote: at least one, also where there is nothing to write."""
-    parts = sorted(folder.glob("part-*.parquet"))
-    if not parts:
-        msg = (
-            f"{folder}: what Spark wrote there is not there, so its executors have other disks: give tm.Spark a state= "
-            "on one that they share with this process, or an in_driver= that no change goes beyond"
-        )
+def _uri(path: Path) -> str:
+    """Return a path as Hadoop writes it, with nothing encoded: else it would be one of the session's file system."""
+    return f"file://{path.absolute()}"
+
+
+def _pattern(path: Path) -> str:
+    """Return a path as Spark reads it, which takes it for a pattern."""
+    if _GLOB.search(str(path)) and ":" in str(path):
+        msg = f"{path.parent}: Spark reads no path with a colon and one of {{}}[]*?\\ in it: use another folder"
         raise EngineError(msg)
-    return parts
+    return _GLOB.sub(r"\\\g<0>", _uri(path))
 
 
-def _moved(store: SpillFolder, name: str, part: Path) -> SpillFile:
+def _parts(folder: Path, wrote: int) -> dict[Path, int]:
+    """Return the files with rows that Spark wrote, and how many they have: together those that its tasks counted.
+
+    What an executor wrote to a disk of its own is not among what Spark puts together in the folder.
+    """
+    rows = {part: pq.read_metadata(part).num_rows for part in sorted(folder.glob("part-*.parquet"))}
+    if (found := sum(rows.values())) != wrote:
+        msg = f"{folder}: Spark's executors wrote {wrote} rows there, and {found} are there: {OTHER_DISKS}"
+        raise EngineError(msg)
+    return {part: n for part, n in rows.items() if n}
+
+
+def _moved(store: SpillFolder, name: str, part: Path, rows: int) -> SpillFile:
     path = store.new_path(name)
     part.rename(path)
-    return SpillFile(path.name, pq.read_metadata(path).num_rows, sorted=False, checksums=Checksums.of(path))
+    return SpillFile(path.name, rows, sorted=False, checksums=Checksums.of(path))
 
 
 def remove_files(store: SpillFolder, files: Iterable[SpillFile]) -> None:
