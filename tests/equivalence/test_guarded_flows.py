@@ -16,8 +16,8 @@ from running import at, examples, start
 
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
 
-# A row that reaches every place, and rows that are errors wherever they come, which some of the places keep away.
-EVERYWHERE = (1, 0, 2, True, "1")
+# Rows that reach every place, and others that are errors wherever they come, which some of the places keep away.
+EVERYWHERE, GUARDED = (1, 0, 2, True, "1"), (1, 0, 0, True, "1")
 NO_PARTNER, FAR, UNKNOWN = (None, 9, 0, False, "x"), (1, 9, 0, False, "x"), (1, 9, 0, None, "x")
 
 
@@ -25,7 +25,7 @@ NO_PARTNER, FAR, UNKNOWN = (None, 9, 0, False, "x"), (1, 9, 0, False, "x"), (1, 
 def test_no_engine_finds_an_error_behind_what_decides(place: str) -> None:
     @examples(40, least=3)
     @given(tree=TREES, rows=ROWS)
-    @example(tree=("and", "b <> 0", "a / b >= 0"), rows=[EVERYWHERE, NO_PARTNER, FAR])
+    @example(tree=("and", "b <> 0", "a / b >= 0"), rows=[EVERYWHERE, GUARDED, NO_PARTNER, FAR])
     @example(tree="a / b >= 0", rows=[EVERYWHERE, NO_PARTNER])
     @example(tree="a / b >= 0", rows=[EVERYWHERE, FAR])
     @example(tree="a / b >= 0", rows=[EVERYWHERE, UNKNOWN])

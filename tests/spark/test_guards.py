@@ -28,7 +28,7 @@ LIVE = SparkLive(in_driver=2)
 @st.composite
 def conditions(draw: st.DrawFn, rows: Rows) -> dict[str, Tree]:
     """Conditions at some places, none of which is an error by the definition."""
-    places = draw(st.lists(st.sampled_from(sorted(PLACES)), min_size=5, max_size=5, unique=True))
+    places = draw(st.lists(st.sampled_from(sorted(PLACES)), min_size=4, max_size=4, unique=True))
     return {place: draw(without_errors(place, rows)) for place in places}
 
 
