@@ -27,8 +27,8 @@ from tidemill.expressions.types import STRING, dtype
 from tidemill.renderer.embedded.expressions import evaluator
 from tidemill.renderer.embedded.operators.join import JoinOperator
 from tidemill.renderer.reference import evaluation
-from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.reference.expressions import evaluate
+from tidemill.renderer.reference.rules import RULES
 
 HALF = "\ud800"
 DIGITS = "9" * 5_000
