@@ -246,7 +246,7 @@ def right(value: Any, count: int) -> Expr:
 
 
 def repeat(value: Any, times: int) -> Expr:
-    """Return the string so many times over, as the literal ``times`` says."""
+    """Return the string so many times over, as the literal ``times`` says: at most 2**28 characters."""
     return call("repeat", operand(value), times)
 
 
@@ -323,7 +323,12 @@ def ilike(value: Any, pattern: Any) -> Expr:
 
 
 def regexp_like(value: Any, pattern: str) -> Expr:
-    """Return whether a regular expression, a literal in Java's language, matches anywhere. Letters are ASCII's."""
+    """Return whether a regular expression, a literal in Java's language, matches anywhere. Letters are ASCII's.
+
+    It takes time in proportion to the text. A pattern with look-around, back-references or possessive quantifiers, and
+    one with ``$`` where a text ends in the end of a line, has a limit: after 10 million steps, and 100 for each
+    character, the row is an error.
+    """
     return call("regexp_like", operand(value), pattern)
 
 

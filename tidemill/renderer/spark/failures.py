@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidemill import errors
-from tidemill.errors import ExpressionError, StepError, UserFunctionError
+from tidemill.errors import ExpressionError, StepError, UserFunctionError, brief
 from tidemill.renderer.spark.exact_floats import OUTSIDE, UNDECIDED
 from tidemill.site import Site
 
@@ -131,6 +131,8 @@ def is_worth_care(error: BaseException) -> bool:
     return is_undecided(error) or bool(_OF_VALUES.search(str(error)))
 
 
+_MOST_SENT: Final = 100_000
+"""Longer values of a row are cut: executors write what is sent into their logs, once for each attempt."""
 _DATA: Final = ("operator", "site", "column", "row", "time")
 _TAGGED: Final[dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]]] = {
     "tuple": (tuple, lambda v: [_tagged(x) for x in v], lambda v: tuple([_untagged(x) for x in v])),
@@ -144,6 +146,8 @@ _TAGGED: Final[dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]
 
 
 def _tagged(value: Any) -> Any:
+    if isinstance(value, (str, bytes)) and len(value) > _MOST_SENT:
+        return brief(value)
     for tag, (kind, write, _) in _TAGGED.items():
         if isinstance(value, kind):
             return {tag: write(value)}

@@ -119,6 +119,8 @@ _ROUNDED: Final = 34
 """Decimals of more digits lose some where Spark only changes their sign."""
 _COMPACT: Final = 18
 """So many digits always fit an int64."""
+_WILDCARDS: Final = 3
+"""For LIKE with more of them, Java's regular expressions may try more ways than anybody waits for."""
 _DOLLAR: Final = "\\u0024{"
 """How texts are written that have ``${``: Spark puts the value of a variable in place of ``${env:HOME}``."""
 
@@ -196,7 +198,11 @@ def _has(call: BoundCall) -> bool:
         return False  # Spark rounds
     if call.function == "int_divide" and given.is_decimal:
         return given.precision - given.scale + call.args[1].dtype.scale <= _COMPACT  # else Spark's int64 goes round
-    return call.function in NATIVE
+    return call.function in NATIVE and not (call.function == "like" and _has_many_wildcards(call.args[1]))
+
+
+def _has_many_wildcards(pattern: Bound) -> bool:
+    return isinstance(pattern, BoundLiteral) and pattern.value.count("%") > _WILDCARDS
 
 
 def _guarded(bound: Bound) -> Bound:
