@@ -130,7 +130,7 @@ def test_other_threads_and_handlers_are_let_be():
         with deferred(), let_through():
             found.append(signal.getsignal(signal.SIGINT))
 
-    found = []
+    found: list[object] = []
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
