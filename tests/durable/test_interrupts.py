@@ -8,6 +8,7 @@ KeyboardInterrupt was replaced by what a half written zip says as it is closed.
 import random
 import signal
 import threading
+from functools import partial
 
 import pytest
 from interrupts import instructions, interrupted
@@ -79,7 +80,7 @@ def test_an_interrupt_is_before_or_after(case, log, begun):
     do = CASES[case][1]
     _, run = begun("all", case, log=log)
     with run:
-        many = instructions(lambda: do(run))
+        many = instructions(partial(do, run))
     rng, found = random.Random(f"{case} {log}"), set()
     late = many - many // 4  # where things are made final
     places = {rng.randrange(1, many) for _ in range(scaled(30))} | {
@@ -87,7 +88,7 @@ def test_an_interrupt_is_before_or_after(case, log, begun):
     }
     for at in sorted(places):
         folder, run = begun(at, case, log=log)
-        where, error = interrupted(lambda run=run: do(run), at)
+        where, error = interrupted(partial(do, run), at)
         if where is None:  # it took fewer this time
             run.close()
             continue
@@ -130,7 +131,7 @@ def test_other_threads_and_handlers_are_let_be():
         with deferred(), let_through():
             found.append(signal.getsignal(signal.SIGINT))
 
-    found = []
+    found: list[object] = []
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()

@@ -16,7 +16,6 @@ import pytest
 
 import tidemill as tm
 from tidemill.errors import StateError, TidemillError
-from tidemill.renderer.durable import spill_files
 
 NUMBERS = {
     errno.EMFILE: "close some, or raise the limit",
@@ -63,7 +62,7 @@ class Failing:
         self.patch, self.calls, self.failing, self.number = monkeypatch, 0, 0, errno.EIO
         for owner, name in ((os, "open"), (os, "fsync"), (io, "open"), (Path, "iterdir")):
             self._wrap(owner, name)
-        self._wrap(spill_files.pa, "memory_map")
+        self._wrap(pa, "memory_map")
 
     def _wrap(self, owner, name):
         real = getattr(owner, name)
@@ -149,7 +148,7 @@ def test_no_memory_is_no_damage(state, monkeypatch):
             raise pa.ArrowMemoryError(msg)
 
         with monkeypatch.context() as patch:
-            patch.setattr(spill_files.pq, "ParquetFile", read)
+            patch.setattr("tidemill.renderer.durable.spill_files.pq.ParquetFile", read)
             with pytest.raises(MemoryError, match="malloc of size 7"):
                 step(run)
         run.advance()

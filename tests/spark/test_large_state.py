@@ -42,6 +42,26 @@ def test_groups_held_in_order_take_in_what_executors_added(spark, tmp_path):
     assert play(tm.Spark(spark, tmp_path, in_driver=3000), large) == play(None, large.toArrow())
 
 
+def test_changes_in_files_that_were_not_read_are_saved(spark, tmp_path):
+    """As those in memory are (tests/embedded/test_saved_runs.py); and either engine goes on with them."""
+    flow = tm.Dataflow()
+    flow.output("x", flow.input("x", {"i": "int64"}))
+    with flow.start(tm.Spark(spark, state=tmp_path / "state", in_driver=2)) as run:
+        run.insert("x", spark.range(10).toDF("i"))
+        run.advance()
+        run.insert("x", [(100,)])
+        run.advance()
+        run.save(tmp_path / "saved")
+        wanted = sorted(run.changes("x"))
+    assert len(wanted) == 11
+    for engine in (None, tm.Embedded(in_memory=3), tm.Spark(spark, in_driver=2)):
+        with tm.load(tmp_path / "saved", flow, engine) as again:
+            assert sorted(again.changes("x")) == wanted
+            again.insert("x", [(200,)])
+            again.advance()
+            assert list(again.changes("x")) == [((200,), 2, 1)]
+
+
 def test_what_waits_in_files_is_saved(spark, tmp_path):
     """Found by a reviewer: a saved state was without it."""
     flow = tm.Dataflow()

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 __all__ = ["interrupted", "instructions"]
 
 
 class _Tracer:
-    def __init__(self, at):
+    def __init__(self, at: int) -> None:
         self.left = at
-        self.where = None
+        self.where: str | None = None
 
-    def __call__(self, frame, event, _):
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
         frame.f_trace_opcodes = True
         if event == "opcode" and frame.f_code.co_name != "__del__":
             self.left -= 1
@@ -25,9 +28,10 @@ class _Tracer:
         return self
 
 
-def interrupted(do, at):
+def interrupted(do: Callable[[], object], at: int) -> tuple[str | None, BaseException | None]:
     """Call a function, and interrupt it before its instruction of this number; return where, and what it raised."""
-    tracer, error = _Tracer(at), None
+    tracer = _Tracer(at)
+    error: BaseException | None = None
     before = sys.gettrace()
     sys.settrace(tracer)
     try:
@@ -39,7 +43,7 @@ def interrupted(do, at):
     return tracer.where, error
 
 
-def instructions(do):
+def instructions(do: Callable[[], object]) -> int:
     """Return how many instructions a function takes."""
     tracer = _Tracer(0)
     before = sys.gettrace()

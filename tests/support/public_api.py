@@ -21,7 +21,7 @@ BETWEEN_LAYERS = {
     "Aggregate": {"argument", "condition", "function", "input_expression", "order_by"},
     "Collection": {"aligned_to", "builder", "filter_by", "map_columns", "node", "reduce_by"},
     "Dataflow": {"arrange", "attempt", "collection", "current", "enter", "graph", "inside", "meeting_scope", "own"},
-    "Embedded": {"start", "takes"},
+    "Embedded": {"load", "start", "takes"},
     "Expr": {"label", "name", "parts", "read_from", "reads_text", "with_parts"},
     "Grouped": {"collection", "keys"},
     "LetRec": {"builder", "node_of"},
@@ -29,7 +29,7 @@ BETWEEN_LAYERS = {
     "Rows": {"to_frame"},
     "Run": {"begin", "compiled", "explain_by", "go_on_from", "graph", "input_frontiers", "passes", "progress", "read"}
     | {"executor", "since", "since_at"},
-    "Spark": {"start", "start_after", "takes"},
+    "Spark": {"load", "start", "start_after", "takes"},
     "Updates": {"to_frame"},
     "When": {"branches"},
     "Window": {"exclusion", "frame", "given_frame", "label", "order", "partition", "parts", "text"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,7 @@ import attrs
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.passes.pipeline import Passes
 from tidemill.dataflow.passes.plan import GraphPlan
-from tidemill.errors import StateError
+from tidemill.errors import EngineError, StateError
 from tidemill.renderer.runs.engine import Engine
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
@@ -65,8 +66,15 @@ class Embedded:
     in_memory: int | None = attrs.field(default=None, kw_only=True)
     threads: int | None = attrs.field(default=None, kw_only=True, validator=_at_least_one)
 
-    def start(self, plan: GraphPlan, keep: int, *, saved: Saved | None = None) -> Run:
+    def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
+        return self._run(plan, keep, None)
+
+    def load(self, plan: GraphPlan, saved: Saved) -> Run:
+        """Return a run that goes on from what was saved by one after the passes of the plan."""
+        return self._run(plan, 0, saved)
+
+    def _run(self, plan: GraphPlan, keep: int, saved: Saved | None) -> Run:
         from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415 - slow to import
         from tidemill.renderer.embedded.kernels.threads import processors  # noqa: PLC0415
 
@@ -96,6 +104,10 @@ class Embedded:
 
 def load(path: Path, graph: Graph, passes: Passes | None, engine: Engine) -> Run:
     """Return a run of a frozen graph that goes on from a saved state, after the passes it was saved with."""
+    load_by: Callable[[GraphPlan, Saved], Run] | None = getattr(engine, "load", None)
+    if load_by is None:
+        msg = f"load({str(path)!r}, ...): {engine!r} does not go on from saved state: expected tm.Embedded or tm.Spark"
+        raise EngineError(msg)
     from tidemill.renderer.embedded.state import read  # noqa: PLC0415 - slow to import
 
     try:
@@ -112,7 +124,7 @@ def load(path: Path, graph: Graph, passes: Passes | None, engine: Engine) -> Run
             "start anew"
         )
         raise StateError(msg)
-    run = engine.start(attrs.evolve(plan, passes=names), 0, saved=saved)
+    run = load_by(attrs.evolve(plan, passes=names), saved)
     _LOG.info("%s: goes on from what was saved there", path)
     return run
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 
 from tidemill.dataflow.passes.plan import GraphPlan
-from tidemill.errors import EngineError
 from tidemill.renderer.reference.executor import ReferenceExecutor
 from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.runs.frontiers import Frontiers
@@ -31,11 +28,8 @@ class Reference:
     [('a', 2), ('b', 1)]
     """
 
-    def start(self, plan: GraphPlan, keep: int = 0, *, saved: Any = None) -> Run:
-        """Return a run of the graph as it was built. It keeps no state that could be gone on from."""
-        if saved is not None:
-            msg = "the reference engine does not go on from saved state: load it with another one, as tm.load does"
-            raise EngineError(msg)
+    def start(self, plan: GraphPlan, keep: int = 0) -> Run:
+        """Return a run of the graph as it was built."""
         graph = plan.taking(RULES.composites).without_passes()
         frontiers = Frontiers(graph, keep)
         return Run(Stepper(ReferenceExecutor(graph, frontiers.progress), frontiers))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.renderer.runs.run import Run
@@ -13,9 +13,6 @@ __all__ = ["Engine"]
 class Engine(Protocol):
     """Something that makes a run of a graph."""
 
-    def start(self, plan: GraphPlan, keep: int, *, saved: Any = None) -> Run:
-        """Return a run of a frozen graph, at its start or where saved state says; ``keep`` as for ``flow.start``.
-
-        ``saved`` is what `Run.save` wrote, for ``tm.load``; the plan has the passes that it was saved after.
-        """
+    def start(self, plan: GraphPlan, keep: int) -> Run:
+        """Return a run of a frozen graph, at its start or where saved state says; ``keep`` as for ``flow.start``."""
         ...

@@ -13,7 +13,7 @@ arrangements hold on the disk and adds what a step writes, in files that `state_
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -22,6 +22,8 @@ from tidemill.renderer.runs.run import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tidemill.renderer.embedded.state import Saved
 
 __all__ = ["Spark"]
 
@@ -53,8 +55,15 @@ class Spark:
     in_memory: int = attrs.field(default=20_000_000, kw_only=True)
     in_driver: int = attrs.field(default=1_000_000, kw_only=True)
 
-    def start(self, plan: GraphPlan, keep: int, *, saved: Any = None) -> Run:
+    def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
+        return self._run(plan, keep, None)
+
+    def load(self, plan: GraphPlan, saved: Saved) -> Run:
+        """Return a run that goes on from what was saved by one after the passes of the plan."""
+        return self._run(plan, 0, saved)
+
+    def _run(self, plan: GraphPlan, keep: int, saved: Saved | None) -> Run:
         from tidemill.renderer.durable.start import open_state  # noqa: PLC0415 - its kernels cost more than all the rest
         from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415
         from tidemill.renderer.spark.live.executor import SparkExecutor  # noqa: PLC0415 - imports pyspark
