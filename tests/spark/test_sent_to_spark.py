@@ -7,13 +7,14 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tidemill.boundary.update_tables import Names
 from tidemill.dataflow.composites import OrderedDynamicFilter
 
 pytest.importorskip("pyspark", reason="needs tidemill[spark]")
 
 from pyspark import cloudpickle
 
-from tidemill.renderer.spark.dataframes import Given, Names, guarded_inputs
+from tidemill.renderer.spark.dataframes import Given, guarded_inputs
 from tidemill.renderer.spark.dynamic_filter import _task
 from tidemill.renderer.spark.step import COMPOSITES
 

@@ -21,13 +21,15 @@ from tidemill.errors import RowError, SchemaError, brief
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64, STRING, is_arrow_list
 
-__all__ = ["Fed", "Feed", "Keyed", "Write"]
+__all__ = ["NO_OPERATION", "OPS", "Fed", "Feed", "Keyed", "Write"]
 
 OPS: Final[dict[str, bool]] = {
     **dict.fromkeys(("insert", "i", "update", "u", "create", "c", "read", "r", "upsert"), True),
     **dict.fromkeys(("delete", "d"), False),
 }
 """Whether a row is put or deleted, by what its operation is called, in whatever case: Debezium's letters too."""
+
+NO_OPERATION: Final = "is not an operation: expected insert, update or delete, or their first letters"
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 Row: TypeAlias = tuple[Any, ...]
@@ -56,10 +58,14 @@ class Feed:
 
     def writes(self, feed: Any, where: str) -> list[Write]:
         """Return what the rows of a feed do, in its order; `RowError` naming the row where one does not fit."""
+        self.check(where)
+        return [self._write(row, number, where) for number, row in enumerate(self._rows(feed, where))]
+
+    def check(self, where: str) -> None:
+        """Refuse names of a feed's own columns that are the input's."""
         if clash := [n for n in (self.op, self.time) if n in self.schema]:
             msg = f"{where}: {clash[0]!r} is a column of the input: call the feed's another name, and say op= or time="
             raise SchemaError(msg)
-        return [self._write(row, number, where) for number, row in enumerate(self._rows(feed, where))]
 
     @property
     def _columns(self) -> Schema:
@@ -95,7 +101,7 @@ class Feed:
         values, op, time = row[:width], row[width], row[-1] if self.time else None
         puts = OPS.get(op.lower()) if op is not None else None
         if puts is None:
-            what = f"{brief(op)} is not an operation: expected insert, update or delete, or their first letters"
+            what = f"{brief(op)} {NO_OPERATION}"
             raise refused(what, self.op)
         for i, (value, field) in enumerate(zip(values, self.schema, strict=True)):
             if value is None and i in self.key:

@@ -19,7 +19,7 @@ from tidemill.errors import EngineError, NegativeCountWarning, SchemaError
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import is_arrow_list
 
-__all__ = ["Rows", "Updates", "arrow_table", "int64_array", "plain_array"]
+__all__ = ["Rows", "Updates", "arrow_table", "int64_array", "plain_array", "time_names"]
 
 _FEW: Final = 64
 """Rows that are sorted sooner as Python tuples than by Arrow, whose sorting costs much to begin."""
@@ -91,7 +91,7 @@ class _Table:
 
     def _rows(self) -> list[tuple[Any, ...]]:
         self._sort()
-        return python_rows(self._table)
+        return python_rows(self._table) if len(self.schema) else [()] * len(self._counts)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame of what ``to_arrow`` gives.
@@ -167,6 +167,13 @@ class _Table:
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table, sorted as this is."""
         raise NotImplementedError
+
+
+def time_names(coordinates: Sequence[str], time: str | None = None) -> list[str]:
+    """Return what the columns of times are called in tables; ``time`` renames the one of times with one coordinate."""
+    if len(coordinates) != 1:
+        return list(coordinates)
+    return [time or ("time" if tuple(coordinates) == ("epoch",) else coordinates[0])]
 
 
 class Updates(_Table):
@@ -260,9 +267,7 @@ class Updates(_Table):
         raise EngineError(msg)
 
     def _coordinate_names(self, time: str | None) -> list[str]:
-        if len(self._coordinates) != 1:
-            return list(self._coordinates)
-        return [time or ("time" if self._coordinates == ("epoch",) else self._coordinates[0])]
+        return time_names(self._coordinates, time)
 
     def _head(self, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
         self._sort()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tidemill.boundary.results import Rows, Updates
+from tidemill.boundary.update_tables import Names
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.runs.metrics import Memory, Metrics
@@ -161,6 +162,12 @@ class DataFrames(Protocol):
 
     def read(self, node: Input, rows: Any, time: Time, sign: int) -> Change:
         """Return its rows, checked, to insert or delete at an open time."""
+
+    def updates(self, node: Input, rows: Any, named: Names) -> Sequence[Change]:
+        """Return the updates that it holds, checked, with columns of times and diffs of these names."""
+
+    def feed(self, node: Input, rows: Any, op: str, time: Any) -> Sequence[Change]:
+        """Return the writes of the change feed that it is, checked. See `checked_feed`."""
 
     def require_streams(self) -> None:
         """Raise `EngineError` where streams of the engine cannot call a function of this process."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from tidemill.boundary.feeds import Feed
 from tidemill.boundary.rows import COUNT_LIMIT, checked_batch, checked_rows
 from tidemill.boundary.sorting_out import RefusedRow, sorted_out
+from tidemill.boundary.update_tables import Names, listed_updates, table_of_updates
 from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Input, watermark_input
 from tidemill.errors import EngineError, RowError, TidemillError, TimeError, brief
@@ -19,7 +23,16 @@ from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.writes import Writes, checked_puts, each_deleted, keys_of, writes_of
 
-__all__ = ["Intake", "OnError", "checked_change", "checked_updates", "require_key", "require_order"]
+__all__ = [
+    "Intake",
+    "OnError",
+    "checked_change",
+    "checked_updates",
+    "open_times",
+    "require_key",
+    "require_no_key",
+    "require_order",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -122,12 +135,21 @@ class Intake:
     @_about_input
     def feed(self, node: Input, feed: Any, op: str, time: Any) -> None:
         """Queue the writes of a change feed."""
-        self._stepper.queue(node, _checked_feed(node, self._frontiers, feed, op, time))
+        if self._dataframes is not None and self._dataframes.reads(feed):
+            changes = self._dataframes.feed(node, feed, op, time)
+        else:
+            changes = [checked_feed(node, self._frontiers, feed, op, time)]
+        self._stepper.queue(node, *changes)
 
     @_about_input
-    def updates(self, node: Input, updates: Iterable[Any]) -> None:
-        """Queue ``(row, time, diff)`` triples."""
-        self._stepper.queue(node, checked_updates(node, self._frontiers, updates))
+    def updates(self, node: Input, updates: Any, time: str | None = None, diff: str = "diff") -> None:
+        """Queue ``(row, time, diff)`` triples, or a table of updates, with what its columns of these are called."""
+        named = Names.of(self._frontiers.graph.coordinates, time, diff)
+        if self._dataframes is not None and self._dataframes.reads(updates):
+            changes = self._dataframes.updates(node, updates, named)
+        else:
+            changes = [checked_updates(node, self._frontiers, updates, named)]
+        self._stepper.queue(node, *changes)
 
     @_about_input
     def watermark(self, node: Input, value: Any, time: Any) -> None:
@@ -154,24 +176,38 @@ class Intake:
         self._told.clear()
 
 
-def _checked_feed(node: Input, frontiers: Frontiers, feed: Any, op: str, time: Any) -> Writes:
-    """Return the writes of a change feed; ``op`` is its column of operations, ``time`` may name that of times."""
+def feed_of(node: Input, frontiers: Frontiers, op: str, time: Any) -> tuple[Feed, Time]:
+    """Return what a feed for an input is made of, and the time of all its rows; of those that have their own, ()."""
     require_key(node, "apply a feed")
     column = time if isinstance(time, str) else None
     at = () if column else frontiers.open_time(node, time)
-    given = Feed(node.schema, tuple(node.key), op, column).writes(feed, node.where)
+    return Feed(node.schema, tuple(node.key), op, column), at
+
+
+def checked_feed(node: Input, frontiers: Frontiers, feed: Any, op: str, time: Any) -> Writes:
+    """Return the writes of a change feed; ``op`` is its column of operations, ``time`` may name that of times."""
+    made_of, at = feed_of(node, frontiers, op, time)
+    given = made_of.writes(feed, node.where)
     rows, deleted = [w.row for w in given if w.row is not None], [w.key for w in given if w.row is None]
-    times = [frontiers.open_time(node, w.time) for w in given] if column else at
+    times = at or [frontiers.open_time(node, w.time) for w in given]
     require_order(node, frontiers)
     return Writes(rows, deleted, [w.row is not None for w in given], times)
 
 
-def checked_updates(node: Input, frontiers: Frontiers, updates: Iterable[Any]) -> Queued:
-    """Return ``(row, time, diff)`` triples as updates at open times."""
+def require_no_key(node: Input) -> None:
+    """Raise `RowError` for an input with a key, whose rows updates would not keep unique."""
     if node.key:
         msg = f"{node.where} has a key: use upsert and delete, which keep its rows unique"
         raise RowError(msg)
-    triples = list(updates)
+
+
+def checked_updates(node: Input, frontiers: Frontiers, updates: Any, named: Names) -> Queued:
+    """Return ``(row, time, diff)`` triples, or a table of them, as updates at open times."""
+    require_no_key(node)
+    table = table_of_updates(node.schema, updates, node.where, named)
+    if table is not None:
+        return Queued(table.rows, open_times(node, frontiers, table.times), table.diffs.tolist())
+    triples = listed_updates(updates, node.where, node.schema, named)
     for number, triple in enumerate(triples):
         if not (isinstance(triple, (tuple, list)) and len(triple) == 3 and _is_diff(triple[2])):  # noqa: PLR2004
             msg = (
@@ -181,6 +217,13 @@ def checked_updates(node: Input, frontiers: Frontiers, updates: Iterable[Any]) -
     rows = checked_rows(node.schema, [row for row, _, _ in triples], node.where)
     times = [frontiers.open_time(node, t) for _, t, _ in triples]
     return Queued(rows, times, [int(d) for _, _, d in triples])
+
+
+def open_times(node: Input, frontiers: Frontiers, times: npt.NDArray[np.int64]) -> list[Time]:
+    """Return times, a row each, of which many may be the same; `TimeError` where one is final."""
+    different, which = np.unique(times, axis=0, return_inverse=True)
+    checked = [frontiers.open_time(node, shown(tuple(t))) for t in different.tolist()]
+    return [checked[i] for i in which.reshape(-1).tolist()]
 
 
 def _is_diff(value: Any) -> bool:

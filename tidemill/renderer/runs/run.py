@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Literal, Never, Self, final, overload
 
 from tidemill.boundary.paths import file_path
@@ -132,10 +132,12 @@ class Run(RunPictures):
         self._intake.feed(self._input(name), feed, op, time)
 
     @alone
-    def update(self, name: str, updates: Iterable[Any]) -> None:
+    def update(self, name: str, updates: Any, *, time: str | None = None, diff: str = "diff") -> None:
         """Add ``(row, time, diff)`` triples to an input, in any order, at times beyond its frontier.
 
-        Refused whole, as by `insert`.
+        Or a table of them: anything that `insert` takes as one, with a column for each coordinate of time and one for
+        the diff, called as those of ``changes(...).to_arrow()`` unless ``time`` and ``diff`` say otherwise. Refused
+        whole, as by `insert`.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -143,10 +145,16 @@ class Run(RunPictures):
         >>> with flow.start() as run:
         ...     run.update("x", [((7,), 3, -1), ((7,), 0, 2)])
         ...     run.advance_to(5)
-        ...     list(run.changes("x"))
+        ...     changes = run.changes("x")
+        >>> list(changes)
         [((7,), 0, 2), ((7,), 3, -1)]
+        >>> with flow.start() as run:
+        ...     run.update("x", changes.to_pandas())
+        ...     run.advance_to(5)
+        ...     run.changes("x") == changes
+        True
         """
-        self._intake.updates(self._input(name), updates)
+        self._intake.updates(self._input(name), updates, time, diff)
 
     @alone
     def watermark(self, name: str, value: Any, *, time: Any = None) -> None:
@@ -190,9 +198,10 @@ class Run(RunPictures):
     ) -> Callable[[Any, int], None]:
         """Return the function for Structured Streaming's ``foreachBatch`` that makes each batch an epoch of an input.
 
-        The batch is collected to the driver, inserted (on an input with a key: upserted; with ``op`` applied as a
-        change feed, see `apply`), and the epoch is closed. With durable state each batch counts exactly once, however
-        often Spark delivers it: its number is committed with the step.
+        The batch is inserted (on an input with a key: upserted; with ``op`` applied as a change feed, see `apply`),
+        and the epoch is closed. A batch of more rows than `tm.Spark` has come to the driver stays on the executors.
+        With durable state each batch counts exactly once, however often Spark delivers it: its number is committed
+        with the step.
 
         ``source`` names the query, the input's name if nothing is said. Spark counts a query's batches from 0 where its
         ``checkpointLocation`` is new, and batches whose numbers were committed are passed over: a query with a new
@@ -215,7 +224,7 @@ class Run(RunPictures):
                 if op is None:
                     run.insert(name, frame)
                 else:
-                    run.apply(name, frame.toArrow(), op=op)
+                    run.apply(name, frame, op=op)
 
             self.deliver(name if source is None else source, batch, put)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
@@ -87,28 +87,36 @@ class Stepper:
 
     # -- what is queued -----------------------------------------------------------------------------------------------
 
-    def queue(self, node: Input, change: Change) -> None:
-        """Take what was checked, in memory and on record."""
-        count = len(change)
+    def queue(self, node: Input, *changes: Change) -> None:
+        """Take what was checked, in memory and on record, all of it or nothing."""
+        count = sum(map(len, changes))
         if not count:
             return
         level = logging.INFO if count >= _MANY else logging.DEBUG
         if _LOADS.isEnabledFor(level):
             _LOADS.log(level, "%s: %s updates were put into %r", self.frontiers.graph.name, count, node.name)
         if self._recorder is None:
-            self.executor.queue(node, change)
+            self._queue(node, changes)
             return
-        self.lifecycle.change("rows were put in", lambda: self._queue_on_record(node, change))
+        self.lifecycle.change("rows were put in", lambda: self._queue_on_record(node, changes))
 
-    def _queue_on_record(self, node: Input, change: Change) -> None:
+    def _queue(self, node: Input, changes: Iterable[Change]) -> None:
+        for change in changes:
+            if len(change):
+                self.executor.queue(node, change)
+
+    def _queue_on_record(self, node: Input, changes: Sequence[Change]) -> None:
         assert self._recorder is not None
-        before = self.executor.queued()
+        before, journal = self.executor.queued(), self._recorder.journal()
         try:
             with let_through():
-                self.executor.queue(node, change)
-            self._recorder.queued(node, change)
+                self._queue(node, changes)
+            for change in changes:
+                if len(change):
+                    self._recorder.queued(node, change)
         except BaseException:
             self.executor.requeue(before)
+            self._recorder.rewind(journal)
             self.lifecycle.undone()
             raise
 

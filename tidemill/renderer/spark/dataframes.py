@@ -15,6 +15,7 @@ from pyspark.sql import types as T  # noqa: N812
 from tidemill.boundary.results import arrow_table
 from tidemill.boundary.rows import COUNT_LIMIT, python_rows
 from tidemill.boundary.tables import mismatch
+from tidemill.boundary.update_tables import Names
 from tidemill.dataflow.lattice import MAX_COORDINATE
 from tidemill.dataflow.nodes import Input, Node
 from tidemill.errors import RowError, SchemaError, TimeError
@@ -27,7 +28,7 @@ from tidemill.renderer.spark.scalars import native_sql
 from tidemill.renderer.spark.types import spark_type, sql_type, struct
 
 __all__ = [
-    "Given", "Names", "checked_inputs", "constant", "frame_of_rows", "given", "guarded_inputs", "is_invalid",
+    "Given", "check_capitals", "checked_inputs", "constant", "frame_of_rows", "given", "guarded_inputs", "is_invalid",
     "rows_of", "table_of", "typed_updates", "updates_of",
 ]  # fmt: skip
 
@@ -38,35 +39,15 @@ _ONE: Final = "1L"
 """The diff of rows that are given without."""
 
 
-@attrs.frozen
-class Names:
-    """The names that the columns of time and diff have for users."""
-
-    times: tuple[str, ...]
-    diff: str
-
-    @classmethod
-    def of(cls, coordinates: Sequence[str], time: str | None, diff: str) -> Names:
-        """Return the names for a dataflow's coordinates; ``time`` renames the one of times with one coordinate."""
-        if len(coordinates) == 1:
-            return cls((time or ("time" if tuple(coordinates) == ("epoch",) else coordinates[0]),), diff)
-        if time is not None:
-            msg = f"time={time!r}: times have the coordinates {tuple(coordinates)}, whose columns go by these names"
-            raise SchemaError(msg)
-        return cls(tuple(coordinates), diff)
-
-    def check(self, schema: Schema, where: str, *, sensitive: bool) -> None:
-        """Refuse a schema whose columns clash with those of time and diff, or with each other for Spark."""
-        whole = [*schema.names, *self.times, self.diff]
-        if len(set(whole)) < len(whole):
-            msg = f"{where}: columns {whole} clash: rename them with time= and diff=, or rename the columns"
-            raise SchemaError(msg)
-        if not sensitive and len({n.lower() for n in whole}) < len(whole):
-            msg = (
-                f"{where}: columns {whole} differ only in capitals, which {_CASE}=false does not tell apart: rename "
-                f"some, or set {_CASE}=true"
-            )
-            raise SchemaError(msg)
+def check_capitals(named: Names, schema: Schema, where: str, *, sensitive: bool) -> None:
+    """Refuse columns, with those of time and diff, that Spark does not tell apart."""
+    whole = [*schema.names, *named.times, named.diff]
+    if not sensitive and len({n.lower() for n in whole}) < len(whole):
+        msg = (
+            f"{where}: columns {whole} differ only in capitals, which {_CASE}=false does not tell apart: rename "
+            f"some, or set {_CASE}=true"
+        )
+        raise SchemaError(msg)
 
 
 # -- in ---------------------------------------------------------------------------------------------------------------

@@ -15,12 +15,13 @@ from typing import Any, Final
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.boundary.update_tables import Names
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
 from tidemill.renderer.embedded.reduce.aggregates import root
 from tidemill.renderer.spark import native
 from tidemill.renderer.spark.bounded_squares import FloatSums
-from tidemill.renderer.spark.dataframes import Names, updates_of
+from tidemill.renderer.spark.dataframes import updates_of
 from tidemill.renderer.spark.failures import is_too_large_to_fetch
 from tidemill.renderer.spark.frames import Frame
 from tidemill.renderer.spark.native import Sums

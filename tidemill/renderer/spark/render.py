@@ -9,6 +9,7 @@ import attrs
 import networkx as nx
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.boundary.update_tables import Names
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
     Arrange,
@@ -29,7 +30,7 @@ from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
-from tidemill.renderer.spark.dataframes import Given, Names, checked_inputs, given, guarded_inputs
+from tidemill.renderer.spark.dataframes import Given, check_capitals, checked_inputs, given, guarded_inputs
 from tidemill.renderer.spark.frames import Frame, computed
 from tidemill.renderer.spark.retries import retried, translated_errors
 from tidemill.renderer.spark.scalars import cannot_fail
@@ -61,7 +62,8 @@ def render(
     named = Names.of(graph.coordinates, time, diff)
     sensitive = str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
     for node in (*graph.inputs.values(), *graph.outputs.values()):
-        named.check(node.schema, node.where, sensitive=sensitive)
+        named.check(node.schema, node.where)
+        check_capitals(named, node.schema, node.where, sensitive=sensitive)
     with translated_errors(graph):
         typed = {node: given(node, frames[name], named) for name, node in graph.inputs.items()}
     said = {name for frame in frames.values() for name in frame.columns}

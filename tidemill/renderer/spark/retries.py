@@ -102,8 +102,8 @@ def translated_errors(graph: Graph) -> Iterator[None]:
         if (lack := missing_in_python(error)) is not None:
             msg = f"{lack}: {_WORKERS}"
             raise EngineError(msg) from error
-        if (ours := error_of_function(graph, error)) is not None:
-            raise ours from error
+        if (told := error_of_function(graph, error)) is not None:
+            raise told from error
         raise
 
 

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
+from tidemill.boundary.update_tables import Names
 from tidemill.dataflow.composites import OrderedDynamicFilter
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
@@ -43,7 +44,7 @@ from tidemill.expressions.windows.in_order import RENDERED
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark import few_groups, linear, native
-from tidemill.renderer.spark.dataframes import Names, constant, rows_of
+from tidemill.renderer.spark.dataframes import constant, rows_of
 from tidemill.renderer.spark.driver_loops import entering, left_in_driver
 from tidemill.renderer.spark.dynamic_filter import moves_of
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united

@@ -1,8 +1,8 @@
 """Live runs on Spark: kept up to date step by step, durable, with DataFrames in and out.
 
 Small steps are taken by the embedded engine in the driver, large ones by the executors: `executor` decides which.
-`inputs` takes the DataFrames that users put in, which `incoming` checks, writing large ones to files; `outputs` is what
-they read. `executor_step` is the
+`inputs` takes the DataFrames that users put in, which `incoming` checks, writing large ones to files, `mixed_changes`
+those whose rows have times and diffs of their own; `outputs` is what they read. `executor_step` is the
 step on executors: it walks the graph and has each operator run where its changes are. `state_frames` turns updates in
 the driver into DataFrames and back, and shows what operators hold as DataFrames; `spilled_state` reads what
 arrangements hold on the disk and adds what a step writes, in files that `state_files` reads and writes.
@@ -46,7 +46,8 @@ class Spark:
     close yet, what `delay` moves, what is ahead of other inputs. The same holds for inputs with a key: the executors
     compare what is upserted or deleted with the current rows, and go on with the changes. Two different rows of one key
     in such a DataFrame are refused (``RowError``), as it does not say which is the last; several DataFrames are taken
-    in the order of the calls.
+    in the order of the calls. Of a change feed (`Run.apply`, ``foreach_batch(op=...)``) the last row of a key counts, in
+    the DataFrame's order. A large DataFrame of updates (`Run.update`) may have 100 different times and diffs.
     """
 
     spark: SparkSession

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
+from tidemill.boundary.update_tables import Names
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.durable.large_changes import LargeChange
+from tidemill.renderer.durable.spill_files import SpillFile
 from tidemill.renderer.durable.spilled import SpillFolder
-from tidemill.renderer.spark.dataframes import Names, checked_inputs, is_invalid, typed_updates
+from tidemill.renderer.spark.dataframes import checked_inputs, is_invalid, typed_updates
 from tidemill.renderer.spark.failures import is_too_large_to_fetch
 from tidemill.renderer.spark.frames import Frame, columns
 from tidemill.renderer.spark.live.state_files import as_updates, read_files, remove_files, write_files
 from tidemill.renderer.spark.types import spark_type
 
-__all__ = ["collected_if_few", "frame_of_change", "refuse_ambiguous_keys", "written_to_files"]
+__all__ = [
+    "INVALID", "collected_if_few", "files_of_valid", "frame_of_change", "refuse_ambiguous_keys", "written_to_files",
+]  # fmt: skip
 
 
 _FEW: Final = 100_000
 """Rows that are fetched to see whether a DataFrame has more: one job instead of two."""
 
 
-_INVALID: Final = "odd"
+INVALID: Final = "odd"
 """The column of files that says whether a row is invalid."""
 
 
@@ -63,16 +67,24 @@ def written_to_files(  # noqa: PLR0917 - made in one place
     updates = typed_updates(fitting, data, named)
     kept = sorted(read) or [0]
     row = [F.col(f"c{i}").alias(f"v{i}") for i in kept]
-    has_lists = any(schema.fields[i].dtype.element is not None for i in kept)
-    checked = updates.select(*row, is_invalid(fitting, len(time)).alias(_INVALID))
+    checked = updates.select(*row, is_invalid(fitting, len(time)).alias(INVALID))
+    files = files_of_valid(store, node, checked, lambda: checked_inputs({fitting: updates}, named))
+    unread = tuple(i for i in range(len(schema)) if i not in kept)
+    return LargeChange.in_files(node, time, diff, files, unread) if files else None
+
+
+def files_of_valid(
+    store: SpillFolder, node: Input, checked: DataFrame, refuse: Callable[[], object]
+) -> list[SpillFile]:
+    """Write rows to files, the last column of which says whether a row is invalid; if one is, ``refuse`` says what."""
+    has_lists = any(f.dtype.element is not None for f in node.schema)
     files = write_files(store, f"{node.id}/input", checked, has_lists=has_lists)
     if _may_have_invalid(store.folder / f.name for f in files):
         remove_files(store, files)
-        checked_inputs({fitting: updates}, named)
+        refuse()
         msg = f"{node.where}: a row did not fit, and all do when they are computed again: cache what differs each time"
         raise RowError(msg)
-    unread = tuple(i for i in range(len(schema)) if i not in kept)
-    return LargeChange.in_files(node, time, diff, files, unread) if files else None
+    return files
 
 
 def _by_key(node: Input, data: Any, diff: int) -> tuple[Input, Any]:

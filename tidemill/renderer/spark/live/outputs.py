@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tidemill.boundary.results import Rows, Updates
+from tidemill.boundary.update_tables import Names
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Output
 from tidemill.expressions.schema import Schema
@@ -15,7 +16,6 @@ from tidemill.renderer.durable.spill_files import SpillFile
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.spilled import SpilledSpine
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
-from tidemill.renderer.spark.dataframes import Names
 from tidemill.renderer.spark.live.spilled_results import (
     SpilledOutput,
     SpilledRows,

@@ -92,18 +92,21 @@ def file_columns(frame: Frame) -> DataFrame:
     return frame.data.select(*row, *times(frame.coordinates), F.col(DIFF).alias("w0"))
 
 
-def write_files(store: SpillFolder, name: str, data: DataFrame, *, has_lists: bool) -> list[SpillFile]:
-    """Write a DataFrame, in no order, and return the files."""
+def write_files(
+    store: SpillFolder, name: str, data: DataFrame, *, has_lists: bool, apart: Sequence[str] = ()
+) -> list[SpillFile]:
+    """Write a DataFrame, in no order, and return the files. Of numbers to be told ``apart`` each file has one."""
     folder = store.folder / f"writing-{uuid.uuid4().hex[:8]}"
     dictionary = "false" if has_lists else "true"  # see `Layout.has_lists`
     seen = Observation()
     data = data.observe(seen, F.count(F.lit(1)).alias("rows"))
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
-        data.write.option("parquet.enable.dictionary", dictionary).parquet(_uri(folder))
+        writer = data.write.option("parquet.enable.dictionary", dictionary)
+        (writer.partitionBy(*apart) if apart else writer).parquet(_uri(folder))
         parts = _parts(folder, seen.get["rows"])
         with ThreadPoolExecutor(2, "tidemill-check") as threads:  # they are in the system's memory still
-            files = list(threads.map(lambda part: _moved(store, name, *part), parts.items()))
+            files = list(threads.map(lambda part: _moved(store, name, folder, *part), parts.items()))
     except Exception as error:
         if isinstance(error, OSError) or (found := _UNWRITABLE.search(str(error))):
             what = error if isinstance(error, OSError) else found[0] if found else ""
@@ -134,17 +137,19 @@ def _parts(folder: Path, wrote: int) -> dict[Path, int]:
 
     What an executor wrote to a disk of its own is not among what Spark puts together in the folder.
     """
-    rows = {part: pq.read_metadata(part).num_rows for part in sorted(folder.glob("part-*.parquet"))}
+    rows = {part: pq.read_metadata(part).num_rows for part in sorted(folder.rglob("part-*.parquet"))}
     if (found := sum(rows.values())) != wrote:
         msg = f"{folder}: Spark's executors wrote {wrote} rows there, and {found} are there: {OTHER_DISKS}"
         raise EngineError(msg)
     return {part: n for part, n in rows.items() if n}
 
 
-def _moved(store: SpillFolder, name: str, part: Path, rows: int) -> SpillFile:
+def _moved(store: SpillFolder, name: str, folder: Path, part: Path, rows: int) -> SpillFile:
     path = store.new_path(name)
+    apart = [name.partition("=") for name in part.parent.relative_to(folder).parts]
     part.rename(path)
-    return SpillFile(path.name, rows, sorted=False, checksums=Checksums.of(path))
+    constants = tuple((column, int(number)) for column, _, number in apart)
+    return SpillFile(path.name, rows, sorted=False, checksums=Checksums.of(path), constants=constants)
 
 
 def remove_files(store: SpillFolder, files: Iterable[SpillFile]) -> None:
