@@ -31,6 +31,10 @@ _UNWRITABLE: Final = re.compile(
     r"No space left on device|Mkdirs failed[^\n]*|Permission denied|Read-only file system|Disk quota exceeded"
 )
 """How Spark says that it could not write."""
+_READ: Final = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "datetimeRebaseMode": "CORRECTED"}
+"""How files of ours are read, whatever the session has for others: all rows of all files, days as they are."""
+_WRITTEN: Final = {"compression": "snappy", "maxRecordsPerFile": "0"}
+"""How they are written; what there is no option for is checked with the session."""
 
 
 def read_files(
@@ -55,7 +59,7 @@ def read_files(
         inside = {source: T.StructField(source, spark_type(t)) for _, t, source in sources if isinstance(source, str)}
         prunes = some[0].sorted and ranges is not None
         place = [T.StructField(HASH, T.LongType())] if prunes else []
-        reader = spark.read.schema(T.StructType([*place, *inside.values()]))
+        reader = spark.read.options(**_READ).schema(T.StructType([*place, *inside.values()]))
         data = reader.parquet(*(str(store.folder / f.name) for f in some))
         if prunes:
             data = data.filter(_within(ranges or []))
@@ -93,7 +97,7 @@ def write_files(store: SpillFolder, name: str, data: DataFrame, *, has_lists: bo
     dictionary = "false" if has_lists else "true"  # see `Layout.has_lists`
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
-        data.write.option("parquet.enable.dictionary", dictionary).parquet(str(folder))
+        data.write.options(**_WRITTEN).option("parquet.enable.dictionary", dictionary).parquet(str(folder))
         parts = [part for part in _parts(folder) if pq.read_metadata(part).num_rows]
         with ThreadPoolExecutor(2, "tidemill-check") as threads:  # they are in the system's memory still
             files = list(threads.map(lambda part: _moved(store, name, part), parts))
