@@ -23,6 +23,7 @@ __all__ = [
     "interval_text",
     "of_timedelta",
     "sum_of",
+    "unit_length",
     "unit_of",
 ]
 
@@ -70,6 +71,16 @@ def unit_of(name: str) -> str | None:
     found = _SHORT.get(upper, upper)
     found = found if found in UNITS else found.removesuffix("S")
     return found if found in UNITS else None
+
+
+def unit_length(unit: str) -> int | None:
+    """Return how many microseconds a unit is long; None of months and what is made of them.
+
+    >>> unit_length("HOUR"), unit_length("QUARTER")
+    (3600000000, None)
+    """
+    kind, size = UNITS[unit]
+    return None if kind == MONTHS else size * (_DAY if kind == DAYS else 1)
 
 
 def of_timedelta(value: dt.timedelta) -> Interval:

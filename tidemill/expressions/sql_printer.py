@@ -17,11 +17,12 @@ from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiter
 from tidemill.expressions.calls import MisfitError, bind_call, bind_cast
 from tidemill.expressions.conversions import Operand
 from tidemill.expressions.functions import FUNCTIONS, NULL, widens
+from tidemill.expressions.functions.date_values import EPOCH
 from tidemill.expressions.functions.dates import DAY_UNITS, WITH_UNIT
-from tidemill.expressions.intervals import Interval, interval_text
+from tidemill.expressions.intervals import Interval, interval_text, unit_length
 from tidemill.expressions.literals import literal_type
 from tidemill.expressions.room import with_room
-from tidemill.expressions.types import DATE, STRING, TIMESTAMP, DType
+from tidemill.expressions.types import DATE, INT64, STRING, TIMESTAMP, DType
 
 __all__ = ["print_sql"]
 
@@ -71,42 +72,57 @@ def _print(bound: Bound, *, explicit: bool) -> exp.Expression:
         return _bare(bound) if not explicit and _loosened(bound).bound == bound else _typed(bound)
     if bound.function == "cast":
         return exp.cast(_print(bound.args[0], explicit=explicit), _type(bound.dtype), copy=False, dialect=DIALECT)
-    if explicit and bound.function in _ZONED:
-        return _print(_without_zone(bound), explicit=True)
+    if explicit and (zoneless := _without_zone(bound)) is not None:
+        return _print(zoneless, explicit=True)
     operands = [Operand(a) for a in bound.args] if explicit else _shortest(bound)
     args = [_print_operand(o, explicit=explicit) for o in operands]
     return _call(bound.function, args, [o.bound for o in operands])
 
 
-_ZONED: Final = {
-    "date_trunc": "", "timestamp_seconds": "SECOND", "timestamp_millis": "MILLISECOND",
-    "timestamp_micros": "MICROSECOND",
-}  # fmt: skip
+_COUNTED: Final = {"timestamp_seconds": "SECOND", "timestamp_millis": "MILLISECOND", "timestamp_micros": "MICROSECOND"}
+_FIRST: Final = BoundLiteral(dt.datetime(1, 1, 1), TIMESTAMP)  # noqa: DTZ001 - timestamps have no zone
 
 
-def _without_zone(bound: BoundCall) -> Bound:
-    """Return what a function is for which Spark goes by the session's time zone, without that."""
+def _without_zone(bound: BoundCall) -> Bound | None:
+    """Return a function for which Spark goes by the session's time zone without that; None of any other function.
 
-    def call(function: str, *args: Bound) -> Bound:
-        return bind_call(function, tuple(map(Operand, args)))
+    DATE_TRUNC and TIMESTAMPDIFF take a timestamp without zone for wall time of the session's zone, where clocks change:
+    hours come twice there, or not at all. UNIX_MICROS, TIMESTAMPADD and casts to and from dates do not.
+    """
+    if bound.function in _COUNTED:
+        counted = BoundLiteral(_COUNTED[bound.function], STRING)
+        return _made("timestampadd", counted, bound.args[0], BoundLiteral(EPOCH, TIMESTAMP))
+    if bound.function == "date_trunc":
+        unit, moment = bound.args
+        assert isinstance(unit, BoundLiteral)
+        if unit.value == "DAY":
+            return _cast(_cast(moment, DATE), TIMESTAMP)
+        if unit.value in DAY_UNITS:
+            return _cast(_made("trunc", _cast(moment, DATE), unit), TIMESTAMP)
+        units = _whole_units(unit, _FIRST, moment)
+        assert units is not None
+        return _made("timestampadd", unit, units, _FIRST)
+    if bound.function == "timestampdiff":
+        return _whole_units(*bound.args)
+    return None
 
-    def cast(arg: Bound, to: DType) -> Bound:
-        return bind_cast(Operand(arg), to)
 
-    if bound.function != "date_trunc":
-        return call(
-            "timestampadd",
-            BoundLiteral(_ZONED[bound.function], STRING),
-            bound.args[0],
-            BoundLiteral(dt.datetime(1970, 1, 1), TIMESTAMP),  # noqa: DTZ001 - timestamps have no zone
-        )
-    unit, moment = bound.args[0], bound.args[1]
-    day = cast(moment, DATE)
+def _whole_units(unit: Bound, start: Bound, end: Bound) -> Bound | None:
+    """Return the number of whole units from start to end, towards zero; None of months, which have no one length."""
     assert isinstance(unit, BoundLiteral)
-    if unit.value in DAY_UNITS:
-        return cast(call("trunc", day, unit), TIMESTAMP)
-    day = cast(day, TIMESTAMP)
-    return day if unit.value == "DAY" else call("timestampadd", unit, call("timestampdiff", unit, day, moment), day)
+    length = unit_length(unit.value)
+    if length is None:
+        return None
+    apart = _made("subtract", _made("unix_micros", end), _made("unix_micros", start))
+    return _made("int_divide", apart, BoundLiteral(length, INT64))
+
+
+def _made(function: str, *args: Bound) -> Bound:
+    return bind_call(function, tuple(map(Operand, args)))
+
+
+def _cast(arg: Bound, to: DType) -> Bound:
+    return bind_cast(Operand(arg), to)
 
 
 def _print_operand(operand: Operand, *, explicit: bool) -> exp.Expression:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidemill.expressions.functions.values import FailureError
-from tidemill.expressions.intervals import DAYS, MONTHS, UNITS
+from tidemill.expressions.intervals import DAYS, MONTHS, UNITS, unit_length
 from tidemill.expressions.types import DType
 
 __all__ = [
@@ -51,10 +51,10 @@ def plus_units(unit: str, count: int, moment: dt.datetime) -> Any:
 
 def whole_units(unit: str, start: dt.datetime, end: dt.datetime) -> int:
     """Return the number of whole units from start to end, negative where the end is before."""
-    kind, size = UNITS[unit]
-    if kind == MONTHS:
-        return _towards_zero(_months_between(start, end), size)
-    return _towards_zero((end - start) // _MICRO, size * (dt.timedelta(1) // _MICRO if kind == DAYS else 1))
+    length = unit_length(unit)
+    if length is None:
+        return _towards_zero(_months_between(start, end), UNITS[unit][1])
+    return _towards_zero((end - start) // _MICRO, length)
 
 
 def _towards_zero(value: int, size: int) -> int:

@@ -27,11 +27,11 @@ from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, de
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 from tidemill.renderer.embedded.operators.comparing import Value, truth
 from tidemill.renderer.embedded.operators.one_row import Move, OneRow
-from tidemill.renderer.spark.failures import with_encoded_errors
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, consolidated, names
 from tidemill.renderer.spark.linear import schema_of_updates
 from tidemill.renderer.spark.row_tasks import detached
 from tidemill.renderer.spark.scalars import native_sql
+from tidemill.renderer.spark.tasks import done_in_executors
 from tidemill.renderer.spark.types import struct
 
 __all__ = ["Moves", "moves_of"]
@@ -100,8 +100,8 @@ class Moves:
             return None
         new, old = native_sql(self.node.predicate), native_sql(self._of_old_value())
         if new is None or old is None:
-            task = with_encoded_errors(_task(self.node, self._decoded(values), is_new=is_new))
-            data = left.data.mapInArrow(task, schema_of_updates(self.node.schema, 1))
+            task = _task(self.node, self._decoded(values), is_new=is_new)
+            data = done_in_executors(left.data, task, schema_of_updates(self.node.schema, 1))
             return Frame(data, left.width, 1)
         spark = left.data.sparkSession
         return Frame(_pairs(left, self._table(spark, values), new, old, is_new=is_new), left.width, 1)

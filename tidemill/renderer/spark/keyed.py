@@ -18,7 +18,6 @@ from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.bound import Windows
-from tidemill.renderer.spark.failures import with_encoded_errors
 from tidemill.renderer.spark.frames import (
     DIFF,
     Frame,
@@ -31,6 +30,7 @@ from tidemill.renderer.spark.frames import (
 )
 from tidemill.renderer.spark.keyed_tasks import DUE, KIND, NEW, STORE, KeyedTask, KeyedTaskAtOneTime, Layout, layout_of
 from tidemill.renderer.spark.state import Round
+from tidemill.renderer.spark.tasks import done_in_executors
 from tidemill.renderer.spark.types import spark_type, struct
 from tidemill.renderer.spark.window_tasks import WindowsAtOneTime
 from tidemill.renderer.spark.windows import windows_of_large
@@ -92,7 +92,7 @@ class KeyedRound:
         task = KeyedTaskAtOneTime(self._task(keeps_state=False), time)
         run = WindowsAtOneTime(task).run if self._is_windows else task.run
         rows = self._together(delta.data.select(*(f.name for f in task.given)))
-        found = rows.mapInArrow(with_encoded_errors(run), struct(Schema(tuple(task.made))))
+        found = done_in_executors(rows, run, struct(Schema(tuple(task.made))))
         *row, diff = found.columns
         whens = (F.lit(t).cast("bigint").alias(name) for t, name in zip(time, times(len(time)), strict=True))
         data = found.select(*row, *whens, diff)
@@ -136,7 +136,7 @@ class KeyedRound:
     def _run_task(self, lines: list[DataFrame], *, keeps_state: bool, summed: bool = False) -> DataFrame:
         table = self._together(functools.reduce(DataFrame.union, lines))
         task = self._task(keeps_state=keeps_state, summed=summed)
-        return table.mapInArrow(with_encoded_errors(task.run), struct(Schema(tuple(self.layout.fields))))
+        return done_in_executors(table, task.run, struct(Schema(tuple(self.layout.fields))))
 
     def _together(self, data: DataFrame) -> DataFrame:
         """Return rows with all of a key in one partition."""

@@ -36,7 +36,6 @@ from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, en
 from tidemill.renderer.embedded.windows.digests import Digest, FloatSum
 from tidemill.renderer.embedded.windows.reach import Reach
 from tidemill.renderer.embedded.windows.stretches import Around, Stretch, around, can_be_divided, digests_asked
-from tidemill.renderer.spark.failures import with_encoded_errors
 from tidemill.renderer.spark.frames import DIFF, Frame, is_planning, materialised
 from tidemill.renderer.spark.stretch_tasks import (
     RANGE,
@@ -47,6 +46,7 @@ from tidemill.renderer.spark.stretch_tasks import (
     read_stretch,
     row_order,
 )
+from tidemill.renderer.spark.tasks import done_in_executors
 from tidemill.renderer.spark.types import struct
 
 __all__ = [
@@ -171,14 +171,12 @@ def in_stretches(
     asked = digests_asked(logic, schema.dtypes)
     wanted = [RANGE, VERSION, *(f"c{i}" for i in given), DIFF]
     say = StretchTask.of(node, given, len(times), asked, int(STRETCH / MOST_BESIDE))
-    said = (
-        ranged.select(*wanted).mapInArrow(with_encoded_errors(say.run), struct(Schema(SUMMARY))).toArrow().to_pylist()
-    )
+    said = done_in_executors(ranged.select(*wanted), say.run, struct(Schema(SUMMARY))).toArrow().to_pylist()
     found = put_together(node, said, asked, given)
     if found is None:
         return None
     compute = StretchValuesTask.of(node, times, found)
-    return ranged.mapInArrow(with_encoded_errors(compute.run), struct(Schema(tuple(compute.made))))
+    return done_in_executors(ranged, compute.run, struct(Schema(tuple(compute.made))))
 
 
 def _ranged(node: Reduce, windows: Windows, lines: DataFrame, ranges: int) -> DataFrame:

@@ -13,10 +13,10 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.registry import Registry
-from tidemill.renderer.spark.failures import with_encoded_errors
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
 from tidemill.renderer.spark.row_tasks import row_task
 from tidemill.renderer.spark.strategy import Strategy
+from tidemill.renderer.spark.tasks import done_in_executors
 from tidemill.renderer.spark.types import struct
 
 __all__ = ["RULES", "entered", "left_scope", "moved", "negated", "schema_of_rows", "schema_of_updates"]
@@ -56,13 +56,13 @@ def in_python(node: Node, frame: Frame, strategy: Strategy) -> Frame:
     kept = isinstance(node, Inspect) and frame.consolidated
     of_rows = frame.inserted and frame.width and width and users == frame.coordinates
     if of_rows and frame.time is not None and not isinstance(node, Retime):
-        task = with_encoded_errors(row_task(node, users, frame.time))
-        rows = frame.data.select(*columns(frame.width)).mapInArrow(task, schema_of_rows(node.schema))
+        alone = frame.data.select(*columns(frame.width))
+        rows = done_in_executors(alone, row_task(node, users, frame.time), schema_of_rows(node.schema))
         same = zip((*frame.time, 1), [*times(users), DIFF], strict=True)
         data = rows.selectExpr("*", *(f"{value}L AS {name}" for value, name in same))
         return Frame(data, width, users, frame.time, consolidated=kept, inserted=True)
-    task = with_encoded_errors(row_task(node, users))
-    data = frame.data.mapInArrow(task, schema_of_updates(node.schema, frame.coordinates))
+    schema = schema_of_updates(node.schema, frame.coordinates)
+    data = done_in_executors(frame.data, row_task(node, users), schema)
     time = None if isinstance(node, Retime) else frame.time
     return Frame(data, width, frame.coordinates, time, consolidated=kept)
 

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
-from tidemill.expressions.intervals import INTERVALS
+from tidemill.expressions.intervals import INTERVALS, unit_length
 from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.types import FLOAT64, INT32, INT64, STRING
 from tidemill.renderer.spark.frames import columns
@@ -186,12 +186,14 @@ def _is_native(bound: Bound) -> bool:
     return _has(bound) and all(_is_native(a) for a in bound.args)
 
 
-def _has(call: BoundCall) -> bool:
+def _has(call: BoundCall) -> bool:  # noqa: PLR0911 - one line a difference
     if any(a.dtype.is_list for a in call.args):
         return False
     given = call.args[0].dtype
     if call.function == "cast":
         return given != STRING and not (given.precision > _COMPACT and call.dtype == INT32)  # Spark goes by a double
+    if call.function == "timestampdiff" and isinstance(unit := call.args[0], BoundLiteral):
+        return unit_length(unit.value) is not None  # Spark counts months in the session's time zone
     if call.function in ("add", "subtract") and not call.dtype.is_numeric:
         return False  # Spark moves dates beyond the year 9999 without an error
     if call.function in ("negate", "abs") and given.precision > _ROUNDED:

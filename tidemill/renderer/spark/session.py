@@ -8,7 +8,7 @@ from pyspark.sql.utils import is_remote
 
 from tidemill.errors import EngineError
 
-__all__ = ["SETTINGS", "check_session", "is_connected"]
+__all__ = ["SETTINGS", "SETTINGS_OF_FILES", "check_session", "is_connected"]
 
 LEAST: Final = 4
 """The least version of Spark, whose API this is written to."""
@@ -17,13 +17,21 @@ SETTINGS: Final = {
     "spark.sql.parser.escapedStringLiterals": ("false", "backslashes in text would mean something else"),
     "spark.sql.decimalOperations.allowPrecisionLoss": ("true", "decimals would get other types"),
 }
-"""Settings that have to have a value, and why. The session's time zone matters nowhere: timestamps have none."""
+"""Settings that have to have a value, and why.
+
+Others are made harmless where they would matter: the session's time zone where expressions are written for Spark,
+Arrow's types where batches come to executors, how files are read and written where state is.
+"""
+SETTINGS_OF_FILES: Final = {
+    "spark.sql.parquet.datetimeRebaseModeInWrite": ("corrected", "dates before 1582 would be others in files of state"),
+}
+"""The same for runs that have executors write their state."""
 
 
-def check_session(spark: Any) -> None:
+def check_session(spark: Any, *, files: bool = False) -> None:
     """Refuse a session of a Spark that is too old, or with settings under which it means something else.
 
-    Settings are not changed here.
+    With ``files``, also of which executors would write the files of a run's state otherwise. Nothing is set here.
     """
     if int(spark.version.partition(".")[0]) < LEAST:
         server = "the server of Spark Connect" if is_connected(spark) else "the session"
@@ -35,7 +43,7 @@ def check_session(spark: Any) -> None:
             "SparkSession.builder.remote(...), before any other"
         )
         raise EngineError(msg)
-    for name, (wanted, why) in SETTINGS.items():
+    for name, (wanted, why) in (SETTINGS | (SETTINGS_OF_FILES if files else {})).items():
         found = str(spark.conf.get(name, wanted)).lower()
         if found != wanted:
             msg = (

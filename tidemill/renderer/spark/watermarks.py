@@ -17,6 +17,7 @@ from tidemill.expressions.instants import value_of
 from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.frames import DIFF, Frame, consolidated
 from tidemill.renderer.spark.linear import schema_of_updates
+from tidemill.renderer.spark.tasks import done_in_executors
 
 __all__ = ["Steps", "extremes", "sorted_out", "steps_of"]
 
@@ -69,7 +70,7 @@ def _least_of_sources(node: Watermark, reached: Sequence[int | None]) -> int | N
 
 def sorted_out(node: SortBuffer | LateRows, frame: Frame, steps: Steps) -> Frame:
     """Return the rows that are released, at the times at which they are; or those that are late."""
-    data = frame.data.mapInArrow(_task(node, steps), schema_of_updates(node.schema, frame.coordinates))
+    data = done_in_executors(frame.data, _task(node, steps), schema_of_updates(node.schema, frame.coordinates))
     return Frame(data, frame.width, frame.coordinates)
 
 

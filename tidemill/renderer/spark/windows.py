@@ -16,10 +16,10 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.schema import Schema
-from tidemill.renderer.spark.failures import with_encoded_errors
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, united
 from tidemill.renderer.spark.large_windows import in_stretches, large_apart, times_of
 from tidemill.renderer.spark.stretch_tasks import VERSION
+from tidemill.renderer.spark.tasks import done_in_executors
 from tidemill.renderer.spark.types import struct
 from tidemill.renderer.spark.window_tasks import STORED, WindowsTask
 
@@ -71,7 +71,7 @@ def changed_windows(
     found = [] if large is None else [large]
     if rest is not None:
         together = rest.data.repartition(*keys) if keys else rest.data.coalesce(1)
-        data = together.mapInArrow(with_encoded_errors(task.run), struct(Schema(tuple(task.made))))
+        data = done_in_executors(together, task.run, struct(Schema(tuple(task.made))))
         found.append(Frame(data, len(node.schema), new.coordinates, new.time))
     change = united(found)
     assert change is not None, "there are new updates, of partitions that are large or are not"

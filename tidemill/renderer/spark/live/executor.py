@@ -126,7 +126,7 @@ class SparkExecutor:
         if not taken and not any(map(self._is_large, compiled.inputs.values())):
             compiled.root.drain()
             return
-        check_session(self._spark)
+        check_session(self._spark, files=True)
         store, spines = self._spill_store.store, self._spill_store.spines
         state = SpilledState(self._spark, compiled, store, spines, self._in_driver, self._largest)
         given, files = self._large_inputs(state)

@@ -59,7 +59,7 @@ class SparkDataFrames:
 
     def _read_large(self, node: Input, rows: Any, time: Time, sign: int) -> Change:
         """Return a DataFrame of many rows in files, and in memory after all where it is not that many."""
-        check_session(self._spark)
+        check_session(self._spark, files=True)
         if node.key:
             require_order(node, self._frontiers)
         store = self._spill_store.store

@@ -34,8 +34,10 @@ _UNWRITABLE: Final = re.compile(
 """How Spark says that it could not write."""
 _GLOB: Final = re.compile(r"[{}\[\]*?\\]")
 """Characters that in the path of what is to be read would stand for others."""
-_ALL: Final = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
-"""Options of reading, with which what cannot be read is an error whatever the session says."""
+_READ: Final = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "datetimeRebaseMode": "CORRECTED"}
+"""How files of ours are read, whatever the session has for others: all rows of all files, days as they are."""
+_WRITTEN: Final = {"compression": "snappy", "maxRecordsPerFile": "0"}
+"""How they are written; what there is no option for is checked with the session."""
 
 
 def read_files(
@@ -60,7 +62,7 @@ def read_files(
         inside = {source: T.StructField(source, spark_type(t)) for _, t, source in sources if isinstance(source, str)}
         prunes = some[0].sorted and ranges is not None
         place = [T.StructField(HASH, T.LongType())] if prunes else []
-        reader = spark.read.options(**_ALL).schema(T.StructType([*place, *inside.values()]))
+        reader = spark.read.options(**_READ).schema(T.StructType([*place, *inside.values()]))
         data = reader.parquet(*(_pattern(store.folder / f.name) for f in some))
         if prunes:
             data = data.filter(_within(ranges or []))
@@ -102,7 +104,7 @@ def write_files(
     data = data.observe(seen, F.count(F.lit(1)).alias("rows"))
     try:
         store.folder.mkdir(parents=True, exist_ok=True)
-        writer = data.write.option("parquet.enable.dictionary", dictionary)
+        writer = data.write.options(**_WRITTEN).option("parquet.enable.dictionary", dictionary)
         (writer.partitionBy(*apart) if apart else writer).parquet(_uri(folder))
         parts = _parts(folder, seen.get["rows"])
         with ThreadPoolExecutor(2, "tidemill-check") as threads:  # they are in the system's memory still
