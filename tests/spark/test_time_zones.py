@@ -108,7 +108,7 @@ def rendered(spark):
     """What Spark makes of every expression: those that it computes itself, and those that kernels do, apart."""
     frame = frame_of_rows(spark, SCHEMA, rows())
     found, names = {}, [f"v{k}" for k in range(len(TEXTS))]
-    native = {k for k, text in enumerate(TEXTS) if strategy.native_sql(bind(expr(text), SCHEMA)) is not None}
+    native = {k for k, text in enumerate(TEXTS) if native_sql(bind(expr(text), SCHEMA)) is not None}
     for numbers in filter(None, (native, {*range(len(TEXTS))} - native)):
         for row in tm.render(flow_of(sorted(numbers)), spark, {"x": frame})["o"].toArrow().to_pylist():
             found.setdefault(row["row"], {"row": row["row"]}).update(row)
