@@ -83,7 +83,7 @@ def rendered(spark: Any, place: str, text: str) -> Counter[Any]:
 )
 def test_whatever_the_optimizer_moves(spark: Any, place: str, text: str) -> None:
     """Conditions that are no error by the definition, of parts that Spark computes where these are not guarded."""
-    with start(flow_of({place: text}), "embedded") as run:
+    with start(flow_of({place: text}), "reference") as run:
         run.insert("x", ROWS_GIVEN)
         run.insert("y", OTHERS)
         run.close_inputs()
