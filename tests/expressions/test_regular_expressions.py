@@ -7,6 +7,7 @@ Ctrl-C held up. What is tested is that both engines are told the same, and that 
 from __future__ import annotations
 
 import pickle
+import re
 import threading
 
 import pyarrow as pa
@@ -61,6 +62,24 @@ def test_both_engines_mean_the_same(pattern: str, texts: list[str]) -> None:
         for text, ends, value in zip(texts, at_end, search.in_re2(pa.array(texts)).to_pylist(), strict=True):
             if not (search.at_end and ends):
                 assert value == search.in_pcre(text), text
+
+
+PARTS = ["a-c", "X-Z", "A-b", "k", "S", r"\d", r"\W", r"\S", r"\s", r"\n", r"\x61-\u0066", "é-ü", r"\]", r"\-", ".$", " -/", "Z-a",
+         "\n", "\u2028", r"a\Db", r"y-z\s_"]  # fmt: skip
+ALONE = [r"\d", r"\D", r"\w", r"\W", r"\s", r"\S", "k", "S", "é", r"\x4b", r"\u004b", r"\$", "-", r"\t"]
+CHARACTERS = [chr(c) for c in [*range(0x180), 0x212A, 0x2028, 0x1F600]]
+
+
+@pytest.mark.parametrize("flag", ["", "(?i)"])
+@pytest.mark.parametrize("pattern", [*ALONE, *(f"[{p}]" for p in PARTS), *(f"[^{p}]" for p in PARTS)])
+def test_characters_are_spelled_out_right(flag: str, pattern: str) -> None:
+    """Python means the same by these: letters that have a case are ASCII's, and so are digits and blanks."""
+    in_python = re.compile(flag + pattern, re.ASCII)
+    search = found(flag + pattern)
+    assert search.in_re2 is not None
+    expected = [in_python.search(c) is not None for c in CHARACTERS]
+    assert search.in_re2(pa.array(CHARACTERS)).to_pylist() == expected
+    assert [search.in_pcre(c) for c in CHARACTERS] == expected
 
 
 def test_nulls_stay_null() -> None:
