@@ -142,6 +142,19 @@ def test_rows_in_ranges_have_the_values_of_whole_partitions(case, cuts, inserted
         assert made == expected or (isinstance(made, str) and isinstance(expected, str))
 
 
+@pytest.mark.parametrize("call", [tm.row_number(), tm.lag("x"), tm.list("x")], ids=lambda call: type(call).__name__)
+def test_rows_in_ranges_that_tie_are_in_the_order_that_they_had_before_columns_were_added(call):
+    schema = {"k": "string", "t": "int64", "x": "int64", "n": "int32"}
+    window = tm.Window.partition_by("k").order_by("t").rows_between(-1, 0)
+    nodes = list(divisible(schema, {"c": call.over(window)}, added=True))
+    for node, wide in nodes:
+        assert node.logic.hashed == (0, 1, 2, 3)
+        lines = wide({("a", t, x, x % 5): 1 for t in (1, 2) for x in range(12)})
+        made = outcome(InRanges(node, [False], [(0,)]), at_versions(lines, [0]).to_batches())
+        assert made == once(node, lines)
+    assert nodes
+
+
 @examples(60, least=60)
 @given(cases(), CUTS, st.lists(st.integers(0, 2), min_size=1, max_size=9), st.booleans())
 def test_each_version_of_rows_in_ranges_has_what_differs_from_the_one_before(case, cuts, versions, stored):

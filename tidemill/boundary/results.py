@@ -19,7 +19,7 @@ from tidemill.errors import EngineError, NegativeCountWarning, SchemaError
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import is_arrow_list
 
-__all__ = ["Rows", "Updates", "arrow_table", "int64_array", "plain_array", "time_names"]
+__all__ = ["Rows", "Updates", "arrow_table", "following", "int64_array", "plain_array", "time_names"]
 
 _FEW: Final = 64
 """Rows that are sorted sooner as Python tuples than by Arrow, whose sorting costs much to begin."""
@@ -197,7 +197,7 @@ class Updates(_Table):
         super().__init__(schema, coordinates, columns, times, diffs, is_sorted=is_sorted)
         self.lower = lower
         self.upper = upper
-        self.fed: Fed | None = None
+        self._fed: Fed | None = None
         """What feeds of the output's changes have come to so far, where a run gave these."""
 
     def __iter__(self) -> Iterator[tuple[tuple[Any, ...], int | Time, int]]:
@@ -257,7 +257,7 @@ class Updates(_Table):
         keyed = Keyed(self.schema, self._table, keys)
         feed = keyed.feed(self._times, self._counts, names)
         if len(self._coordinates) == 1:
-            fed = self.fed or Fed(self._no_contents)
+            fed = self._fed or Fed(self._no_contents)
             fed.follow(keyed, self._times[0], self._counts, self.lower, self.upper)
         return feed
 
@@ -288,6 +288,12 @@ class Updates(_Table):
         caption = f"{_counted(len(self), 'update')} from {self.lower} to {self.upper}"
         left_out = self._left_out()
         return f"{caption} ({left_out})" if left_out else caption
+
+
+def following(updates: Updates, fed: Fed) -> Updates:
+    """Return updates of an output whose feeds go on from what these have come to so far."""
+    updates._fed = fed  # noqa: SLF001 - for engines, which make updates, it is nothing
+    return updates
 
 
 class Rows(_Table):

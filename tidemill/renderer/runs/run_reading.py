@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidemill.boundary.feeds import Fed
-from tidemill.boundary.results import Rows, Updates
+from tidemill.boundary.results import Rows, Updates, following
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Output
 from tidemill.errors import EngineError, TidemillError, TimeError, UnknownNameError, did_you_mean
@@ -77,8 +77,7 @@ class RunReading(RunBase):
         else:
             found = self.executor.take_unread(node, self._frontiers.read[node], upper)
             self._frontiers.read[node] = upper
-        found.fed = self._fed.setdefault(node, Fed(functools.partial(self._counts_before, node)))
-        return found
+        return following(found, self._fed.setdefault(node, Fed(functools.partial(self._counts_before, node))))
 
     @alone
     def _counts_before(self, node: Output, frontier: Antichain) -> dict[tuple[Any, ...], int]:
