@@ -44,8 +44,8 @@ class Spark:
     close yet, what `delay` moves, what is ahead of other inputs. The same holds for inputs with a key: the executors
     compare what is upserted or deleted with the current rows, and go on with the changes. Two different rows of one key
     in such a DataFrame are refused (``RowError``), as it does not say which is the last; several DataFrames are taken
-    in the order of the calls. Of a change feed (`Run.apply`, ``foreach_batch(op=...)``) the last row of a key counts, in
-    the DataFrame's order. A large DataFrame of updates (`Run.update`) may have 100 different times and diffs.
+    in the order of the calls. Of a change feed (`Run.apply`, ``foreach_batch(op=...)``) the last row of a key counts,
+    in the DataFrame's order. A large DataFrame of updates (`Run.update`) may have 100 different times and diffs.
     """
 
     spark: SparkSession
