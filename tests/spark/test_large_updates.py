@@ -36,7 +36,7 @@ def test_random_updates(spark, tmp_path_factory, coordinates):
     form = f"{ROW}, {', '.join(f'{name} bigint' for name in names)}, diff bigint"
     middle, end = ((1, 2), (3, 3)) if coordinates == 2 else (1, 3)
 
-    @examples(10, least=3)
+    @examples(8, least=2)
     @given(
         st.lists(st.tuples(ROWS, times, st.sampled_from([-1, 1, 2])), min_size=3, max_size=8),
         st.sampled_from(IN_DRIVER),
@@ -78,7 +78,7 @@ WRITES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), OPS, st.intege
 def test_random_feeds(spark, tmp_path_factory, timed):
     """The last row of a key at a time counts, in the order of the DataFrame's rows, whatever else is written before."""
 
-    @examples(10, least=3)
+    @examples(8, least=2)
     @given(st.lists(WRITES, min_size=2, max_size=2), st.sampled_from(IN_DRIVER))
     def check(epochs, in_driver):
         columns = "k bigint, v bigint, l array<bigint>, op string" + ", at bigint" * timed

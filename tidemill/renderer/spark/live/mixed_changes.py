@@ -97,17 +97,13 @@ class Mixed:
             order = Window.partitionBy(*(f"v{i}" for i in node.key), *times(1)).orderBy(F.desc(f"v{len(node.schema)}"))
             data = data.withColumn("place", F.row_number().over(order)).filter("place = 1")
         data = data.select(*(f"v{i}" for i in self.kept), *alike).hint("rebalance", *alike)
-        found: defaultdict[tuple[int, ...], list[SpillFile]] = defaultdict(list)
+        found: defaultdict[tuple[Time, int], list[SpillFile]] = defaultdict(list)
         has_lists = self._layout.has_lists
         for file in write_files(self.store, f"{node.id}/input", data, has_lists=has_lists, apart=alike):
-            found[tuple(int(number or 0) for _, number in file.constants)].append(file)
-        unread = self._without(self.kept)
-        of_deleted = self._without(node.key) if node.key else unread
-        return [
-            LargeChange.in_files(node, time, diff, files, unread if diff > 0 else of_deleted)
-            for (*at, diff), files in found.items()
-            for time in (tuple(at),)
-        ]
+            *time, diff = (int(number or 0) for _, number in file.constants)
+            found[tuple(time), diff].append(file)
+        unread = tuple(i for i in range(len(node.schema)) if i not in self.kept)
+        return [LargeChange.in_files(node, time, diff, found[time, diff], unread) for time, diff in found]
 
     @property
     def _layout(self) -> Layout:
@@ -115,9 +111,6 @@ class Mixed:
         types = (*(f.dtype for f in self.node.schema), *numbers)
         coordinates = self.node.scope.coordinates
         return Layout((), types, coordinates, coordinates, 1)
-
-    def _without(self, columns: Sequence[int]) -> tuple[int, ...]:
-        return tuple(i for i in range(len(self.node.schema)) if i not in columns)
 
 
 def updates_in_files(
