@@ -46,6 +46,14 @@ CASES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def handler():
+    """Python's own handler, which a job in the background may not have."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def total(run):
     return sum(row[1] for row in run.snapshot("n"))
 

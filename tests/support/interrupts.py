@@ -33,6 +33,7 @@ def interrupted(do: Callable[[], object], at: int) -> tuple[str | None, BaseExce
     tracer = _Tracer(at)
     error: BaseException | None = None
     before = sys.gettrace()
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # as a job in the background it may be ignored
     sys.settrace(tracer)
     try:
         do()
@@ -40,6 +41,7 @@ def interrupted(do: Callable[[], object], at: int) -> tuple[str | None, BaseExce
         error = found
     finally:
         sys.settrace(before)
+        signal.signal(signal.SIGINT, handler)
     return tracer.where, error
 
 
