@@ -47,13 +47,13 @@ def check_equivalent(
     """Check that all engines give the same from the same updates, however these are batched.
 
     ``updates`` maps inputs to ``(row, time, diff)`` triples, or tables of them, as ``run.update`` takes them; for an
-    input with a key a positive diff is an upsert and a negative one a delete. Each engine gets them all at once, time by
-    time, and shuffled: other batches, another order of arrival, other frontiers. In the end all inputs are closed, and
-    for every output the consolidated updates are compared: equal as sets, so equal at every time. Where an output keeps
-    not all its changes, its final contents are compared. A step that cannot be taken is an outcome, too: it has to be an
-    error everywhere. Engines run the graph as it was built, or with ``passes`` what these make of it, where an engine takes
-    them (the reference does not); since passes may remove errors, a step that the first engine cannot take is then no
-    disagreement.
+    input with a key a positive diff is an upsert and a negative one a delete. Each engine gets them all at once, time
+    by time, and shuffled: other batches, another order of arrival, other frontiers. In the end all inputs are closed,
+    and for every output the consolidated updates are compared: equal as sets, so equal at every time. Where an output
+    keeps not all its changes, its final contents are compared. A step that cannot be taken is an outcome, too: it has
+    to be an error everywhere. Engines run the graph as it was built, or with ``passes`` what these make of it, where an
+    engine takes them (the reference does not); since passes may remove errors, a step that the first engine cannot take
+    is then no disagreement.
 
     Raises ``AssertionError`` with the smallest disagreement: output, row, time, and each engine's diff there.
 
