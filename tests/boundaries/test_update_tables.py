@@ -133,6 +133,12 @@ def test_what_is_refused_leaves_no_trace(updates, kind, text):
         assert list(run.changes("o")) == [((2, "b"), 4, -1)]
 
 
+def test_engines_are_compared_by_tables_too():
+    tm.testing.check_equivalent(new_flow(), {"x": GOOD})
+    with pytest.raises(RowError, match="'diff' is missing"):
+        tm.testing.check_equivalent(new_flow(), {"x": GOOD.drop_columns(["diff"])})
+
+
 def test_inputs_with_a_key_take_none():
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", SCHEMA, key="k"))

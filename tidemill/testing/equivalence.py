@@ -10,7 +10,10 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from tidemill.boundary.rows import python_rows
+from tidemill.boundary.update_tables import Names, listed_updates, table_of_updates
 from tidemill.dataflow.lattice import Antichain, Time, as_time, shown
+from tidemill.dataflow.nodes import Input
 from tidemill.dataflow.passes.pipeline import Passes
 from tidemill.errors import StepError, UnknownNameError, brief, did_you_mean
 from tidemill.flow import Dataflow
@@ -35,7 +38,7 @@ DEFAULT_BATCHINGS: tuple[Plan, ...] = (all_at_once, time_by_time, shuffled(0), s
 
 def check_equivalent(
     flow: Dataflow,
-    updates: Mapping[str, Iterable[Any]],
+    updates: Mapping[str, Any],
     *,
     engines: Sequence[str | Engine] = ("reference", "embedded"),
     batchings: Sequence[Plan] = DEFAULT_BATCHINGS,
@@ -43,14 +46,14 @@ def check_equivalent(
 ) -> None:
     """Check that all engines give the same from the same updates, however these are batched.
 
-    ``updates`` maps inputs to ``(row, time, diff)`` triples, as ``run.update`` takes them; for an input with a key a
-    positive diff is an upsert and a negative one a delete. Each engine gets them all at once, time by time, and
-    shuffled: other batches, another order of arrival, other frontiers. In the end all inputs are closed, and for every
-    output the consolidated updates are compared: equal as sets, so equal at every time. Where an output keeps not all
-    its changes, its final contents are compared. A step that cannot be taken is an outcome, too: it has to be an error
-    everywhere. Engines run the graph as it was built, or with ``passes`` what these make of it, where an engine takes
-    them (the reference does not); since passes may remove errors, a step that the first engine cannot take is then no
-    disagreement.
+    ``updates`` maps inputs to ``(row, time, diff)`` triples, or tables of them, as ``run.update`` takes them; for an
+    input with a key a positive diff is an upsert and a negative one a delete. Each engine gets them all at once, time
+    by time, and shuffled: other batches, another order of arrival, other frontiers. In the end all inputs are closed,
+    and for every output the consolidated updates are compared: equal as sets, so equal at every time. Where an output
+    keeps not all its changes, its final contents are compared. A step that cannot be taken is an outcome, too: it has
+    to be an error everywhere. Engines run the graph as it was built, or with ``passes`` what these make of it, where an
+    engine takes them (the reference does not); since passes may remove errors, a step that the first engine cannot take
+    is then no disagreement.
 
     Raises ``AssertionError`` with the smallest disagreement: output, row, time, and each engine's diff there.
 
@@ -103,15 +106,24 @@ def engine_named(engine: str | Engine) -> Engine:
     return made
 
 
-def _given(flow: Dataflow, updates: Mapping[str, Iterable[Any]]) -> Given:
+def _given(flow: Dataflow, updates: Mapping[str, Any]) -> Given:
     inputs = flow.graph.inputs
     for name in updates:
         if name not in inputs:
             msg = f"no input {name!r}: {did_you_mean(name, inputs)}"
             raise UnknownNameError(msg)
     coordinates = len(flow.graph.coordinates)
-    triples = {n: [(row, as_time(t, coordinates), d) for row, t, d in updates.get(n, ())] for n in inputs}
+    named = Names.of(flow.graph.coordinates, None, "diff")
+    given = {n: _triples(node, updates.get(n, ()), named) for n, node in inputs.items()}
+    triples = {n: [(row, as_time(t, coordinates), d) for row, t, d in of] for n, of in given.items()}
     return Given(triples, frozenset(n for n, node in inputs.items() if node.key), coordinates)
+
+
+def _triples(node: Input, updates: Any, named: Names) -> Iterable[Any]:
+    table = table_of_updates(node.schema, updates, node.where, named)
+    if table is None:
+        return listed_updates(updates, node.where, node.schema, named)
+    return zip(python_rows(table.rows), map(tuple, table.times.tolist()), table.diffs.tolist(), strict=True)
 
 
 # Following a script.
