@@ -39,6 +39,7 @@ _COUNT: Final = re.compile(re.escape(TOO_MANY) + r"(\d+)")
 _OF_VALUES: Final = re.compile(
     r"\[[A-Z_]*(?:OVERFLOW|BY_ZERO|CAST_|OUT_OF_RANGE|OUT_OF_BOUNDS|INVALID_|MALFORMED|RAISED|DATETIME"
     r"|DATATYPE_MISMATCH)[A-Z_.]*\]"  # functions take fewer types in an older Spark
+    r"|RuntimeException: tidemill: "  # what we raise, in a session in which that has no class
 )
 _MISSING: Final = re.compile(
     r"ModuleNotFoundError: (No module named '[\w.]+')"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import re
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql.utils import is_remote
 
@@ -12,10 +13,24 @@ __all__ = ["SETTINGS", "SETTINGS_OF_FILES", "check_session", "is_connected"]
 
 LEAST: Final = 4
 """The least version of Spark, whose API this is written to."""
+
+
+class _Setting(NamedTuple):
+    """What a setting has to be, why, and a pattern of what else will do."""
+
+    wanted: str
+    why: str
+    fits: str = ""
+
+
 SETTINGS: Final = {
-    "spark.sql.ansi.enabled": ("true", "overflow and division by zero are errors only then"),
-    "spark.sql.parser.escapedStringLiterals": ("false", "backslashes in text would mean something else"),
-    "spark.sql.decimalOperations.allowPrecisionLoss": ("true", "decimals would get other types"),
+    "spark.sql.ansi.enabled": _Setting("true", "overflow and division by zero are errors only then"),
+    "spark.sql.parser.escapedStringLiterals": _Setting("false", "backslashes in text would mean something else"),
+    "spark.sql.decimalOperations.allowPrecisionLoss": _Setting("true", "decimals would get other types"),
+    "spark.sql.retainGroupColumns": _Setting("true", "groups would lose their keys"),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": _Setting(
+        "10000", "PySpark makes no DataFrame of a table without a limit", r"[1-9]\d*"
+    ),
 }
 """Settings that have to have a value, and why.
 
@@ -23,7 +38,9 @@ Others are made harmless where they would matter: the session's time zone where 
 Arrow's types where batches come to executors, how files are read and written where state is.
 """
 SETTINGS_OF_FILES: Final = {
-    "spark.sql.parquet.datetimeRebaseModeInWrite": ("corrected", "dates before 1582 would be others in files of state"),
+    "spark.sql.parquet.datetimeRebaseModeInWrite": _Setting(
+        "CORRECTED", "dates before 1582 would be others in files of state"
+    ),
 }
 """The same for runs that have executors write their state."""
 
@@ -43,9 +60,9 @@ def check_session(spark: Any, *, files: bool = False) -> None:
             "SparkSession.builder.remote(...), before any other"
         )
         raise EngineError(msg)
-    for name, (wanted, why) in (SETTINGS | (SETTINGS_OF_FILES if files else {})).items():
-        found = str(spark.conf.get(name, wanted)).lower()
-        if found != wanted:
+    for name, (wanted, why, fits) in (SETTINGS | (SETTINGS_OF_FILES if files else {})).items():
+        found = str(spark.conf.get(name, wanted))
+        if not re.fullmatch(fits or wanted, found, re.IGNORECASE):
             msg = (
                 f"the session has {name}={found}: expected {wanted}, since {why}; spark.conf.set({name!r}, {wanted!r})"
             )
