@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
-from tidemill.renderer.embedded.windows import affected, changes, large_partitions, order_index
+from tidemill.renderer.embedded.windows import affected, changes, large_partitions, order_index, scalar
 
 __all__ = ["FEW_ARE_MANY", "RENDERINGS", "SMALL_IS_LARGE", "counted_switches", "thresholds"]
 
@@ -30,6 +30,8 @@ FEW_ARE_MANY: Final[Thresholds] = {
     ordered_windows: {"FEW": 0},
     affected: {"NEAR": 2, "FEW": 2**62},
     changes: {"BLOCK": 8, "FEW": 0},
+    order_index: {"MANY": 2},
+    scalar: {"ROWS": -1},
 }
 """Any two changed rows of a partition are many, and some rows as much as is looked at at a time."""
 

@@ -211,7 +211,7 @@ def affected(
 def looked_at(index: OrderIndex, places: range, reach: Reach, by: OrderColumn, dtype: DType) -> tuple[int, int]:
     """Return from where to where rows at some places look, these among them; there is a first one."""
     none = Edits(np.array([places.start]), index.cut(places.start, places.start + 1), np.zeros(1, np.int64))
-    finder = _Finder(index, none, reach, by, dtype)
+    finder = _Finder(index, none, reach, by, dtype, whole_groups=reach.peers)
     low, high = finder.whole_groups(none.places, np.array([places.stop]))
     first, end = finder.looked_at(_FIRST, _FIRST, low, high)
     return first.item(), end.item()
@@ -223,9 +223,18 @@ def _begins(apart: Bools) -> Ints:
 
 
 class _Finder:
-    def __init__(self, index: OrderIndex, edits: Edits, reach: Reach, by: OrderColumn, dtype: DType) -> None:
+    def __init__(
+        self,
+        index: OrderIndex,
+        edits: Edits,
+        reach: Reach,
+        by: OrderColumn,
+        dtype: DType,
+        *,
+        whole_groups: bool = False,
+    ) -> None:
         self._index, self._edits, self._reach, self._by, self._dtype = index, edits, reach, by, dtype
-        self._whole_groups = reach.peers and (reach.rows != (0, 0) or reach.looks_for_rows)
+        self._whole_groups = whole_groups or (reach.peers and (reach.rows != (0, 0) or reach.looks_for_rows))
         """Whether bounds are not between peer groups anyway."""
 
     @property

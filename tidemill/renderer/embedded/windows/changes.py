@@ -276,7 +276,7 @@ class _Cuts:
     def _put_one(self, part: _Part) -> None:
         """Say where the rows of one run are: as `_put_many`, at less cost."""
         _, low, high, first, end = (some.item() for some in part.runs)
-        size, more = end - first, part.more
+        size, more = end - first, sum(part.edits.copies.tolist())  # of this run
         self.first, self.end, self.middle = part.runs.first, part.runs.end, size
         ends = (
             (0, size),

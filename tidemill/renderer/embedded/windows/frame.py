@@ -208,10 +208,9 @@ class Partitions:
     def groups(self) -> Partitions:
         """The same partitions with a row for each peer group, of which only the places are known."""
         places = np.arange(len(self.peer_starts))
-        return Partitions(
-            self.windows, self.types, np.empty((0, 0), np.int64), self.interner,
-            OrderedRows(places, self.groups_before, places),
-        )  # fmt: skip
+        asked = None if self.asked is None else np.logical_or.reduceat(self.asked, self.peer_starts)
+        ordered = OrderedRows(places, self.groups_before, places)
+        return Partitions(self.windows, self.types, np.empty((0, 0), np.int64), self.interner, ordered, asked=asked)
 
     @cached_property
     def origin(self) -> Ints:
