@@ -29,7 +29,7 @@ import pyarrow as pa
 import tidemill as tm
 from benchmarks.machine import machine
 from benchmarks.table import figure, text_table
-from tidemill.renderer.embedded.windows.partitions import Partitions
+from tidemill.renderer.embedded.windows.frame import Partitions
 
 SCHEMA: Final = {"p": "int64", "t": "int64", "x": "int64"}
 STEP: Final = 1_000

@@ -17,8 +17,8 @@ from tidemill.expressions.windows.calls import WindowCall
 from tidemill.expressions.windows.functions import first_value, lag, rank
 from tidemill.expressions.windows.specification import Window
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes
+from tidemill.renderer.embedded.windows.evaluate import recompute
 from tidemill.renderer.embedded.windows.ordering import GivenRows
-from tidemill.renderer.embedded.windows.recompute import recompute
 
 ROWS = 1_000
 """In each partition."""

@@ -4,7 +4,7 @@ import pytest
 
 from tidemill.renderer.embedded.operators import watermarks
 from tidemill.renderer.embedded.operators.threshold import ThresholdOperator
-from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
+from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.testing.__main__ import main
 
 
@@ -51,7 +51,7 @@ def test_a_watermark_that_is_too_low_is_found(capsys, monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 def test_a_refused_step_that_leaves_rows_in_order_is_found(capsys, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(OrderedPartition, "go_back", lambda partition, state: None)
+    monkeypatch.setattr(OrderIndex, "go_back", lambda partition, state: None)
     assert main(["--draw", "windows", "--cases", "250"]) == 1
     said = capsys.readouterr().err
     assert "after a refused step, at time" in said

@@ -26,8 +26,8 @@ pytest.importorskip("pyspark", reason="needs tidemill[spark]")
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.codec import Interner, encode_column
-from tidemill.renderer.embedded.windows.reach import Reach
-from tidemill.renderer.embedded.windows.stretches import digests_asked
+from tidemill.renderer.embedded.windows.affected import Reach
+from tidemill.renderer.embedded.windows.range_partitions import summaries_asked
 from tidemill.renderer.spark import large_windows, windows
 from tidemill.renderer.spark.keyed_tasks import KeyedTask, KeyedTaskAtOneTime, layout_of
 from tidemill.renderer.spark.large_windows import LargestPartition, put_together, read_by_calls
@@ -90,7 +90,7 @@ def in_ranges(node, lines, cuts):
 def computed(node, lines, cuts, times, *, inserted=False):
     """What the tasks make of lines cut into ranges."""
     ranges = list(in_ranges(node, lines, cuts))
-    asked = digests_asked(node.logic, node.inputs[0].schema.dtypes)
+    asked = summaries_asked(node.logic, node.inputs[0].schema.dtypes)
     given_to = read_by_calls(node, node.logic) if inserted else tuple(range(len(node.inputs[0].schema)))
     say = StretchTask.of(node, given_to, len(times), asked, 1000)
     said = [line for r in ranges for b in say.run(iter(r.to_batches())) for line in b.to_pylist()]

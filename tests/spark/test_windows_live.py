@@ -11,7 +11,7 @@ from running import examples
 import tidemill as tm
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
-from tidemill.renderer.embedded.windows import ordered
+from tidemill.renderer.embedded.windows import changes, scalar
 
 SCHEMA = {"k": "string", "t": "timestamp", "x": "float64"}
 TEXT = "k string, t timestamp_ntz, x double"
@@ -39,10 +39,9 @@ def seen(run):
 def in_order(monkeypatch):
     """How often the driver worked changes out in order; partitions of three rows are large."""
     made = []
-    changed_rows = ordered.changed_rows
-    monkeypatch.setattr(
-        ordered_windows, "changed_rows", lambda *given, **named: made.append(given) or changed_rows(*given, **named)
-    )
+    changed = changes.Evaluator.changed
+    monkeypatch.setattr(scalar, "ROWS", -1)
+    monkeypatch.setattr(changes.Evaluator, "changed", lambda *given: made.append(given) or changed(*given))
     monkeypatch.setattr(spine, "TAIL", 1)
     monkeypatch.setattr(ordered_windows, "LARGE", 3)
     monkeypatch.setattr(ordered_windows, "SMALL", 2)

@@ -15,7 +15,8 @@ from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import CallError, value_fields
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows, encode
-from tidemill.renderer.embedded.windows.recompute import GivenRows, recompute
+from tidemill.renderer.embedded.windows.evaluate import recompute
+from tidemill.renderer.embedded.windows.ordering import GivenRows
 from tidemill.renderer.reference.windows import with_values
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from tidemill.renderer.durable import spill_files
-from tidemill.renderer.embedded.reduce import ordered_windows
-from tidemill.renderer.embedded.windows import few_changes, many_changes, ordered, recompute
+from tidemill.renderer.embedded.windows import changes, scalar
 from tidemill.testing.renderings import FEW_ARE_MANY, SMALL_IS_LARGE, thresholds
 
 
@@ -24,14 +23,10 @@ def few_are_many(small_is_large):
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """How often changes were worked out at once."""
+    """Of how many partitions what several edits affect was worked out at once."""
     made = []
-    worked_out = many_changes.CallsOfMany.updates
-    monkeypatch.setattr(
-        many_changes.CallsOfMany,
-        "updates",
-        lambda calls, edits, time: made.extend(edits) or worked_out(calls, edits, time),
-    )
+    affected = changes.affected
+    monkeypatch.setattr(changes, "affected", lambda *given, **named: made.append(given) or affected(*given, **named))
     return made
 
 
@@ -39,34 +34,32 @@ def at_once(monkeypatch):
 def in_order(monkeypatch):
     """How often changes were worked out in order, not by whole partitions."""
     made = []
-    changed_rows = ordered.changed_rows
-    monkeypatch.setattr(
-        ordered_windows, "changed_rows", lambda *given, **named: made.append(given) or changed_rows(*given, **named)
-    )
+    changed, few = changes.Evaluator.changed, scalar.Scalar.changed
+
+    def by_row(*given):
+        found = few(*given)
+        made.extend([given] * (found is not None))
+        return found
+
+    monkeypatch.setattr(changes.Evaluator, "changed", lambda *given: made.append(given) or changed(*given))
+    monkeypatch.setattr(scalar.Scalar, "changed", by_row)
     return made
 
 
 @pytest.fixture
 def looked_at(monkeypatch):
-    """How many rows were looked at, each time that changes were worked out in order; without loads."""
+    """How many rows were looked at, each time that changes were worked out in order, by columns; without loads."""
     lengths = []
-    call_values, rows_with_values = recompute.call_values, ordered.rows_with_values
+    call_values, rows_with_values = changes.call_values, changes.Evaluator.rows_with_values
 
     def loaded(*given):
         before = len(lengths)
         yield from rows_with_values(*given)
         del lengths[before:]
 
-    changed_few = few_changes.changed_few
-
-    def few(calls, rows, runs, *given, **named):
-        found = changed_few(calls, rows, runs, *given, **named)
-        lengths.extend([sum(2 * (run.end - run.first) + run.shift for run in runs)] * (found is not None))
-        return found
-
-    monkeypatch.setattr(ordered, "changed_few", few)
-    monkeypatch.setattr(ordered_windows, "rows_with_values", loaded)
+    monkeypatch.setattr(scalar, "ROWS", -1)
+    monkeypatch.setattr(changes.Evaluator, "rows_with_values", loaded)
     monkeypatch.setattr(
-        ordered, "call_values", lambda rows, values: lengths.append(len(rows)) or call_values(rows, values)
+        changes, "call_values", lambda rows, values: lengths.append(len(rows)) or call_values(rows, values)
     )
     return lengths

@@ -21,8 +21,8 @@ from tidemill.renderer.embedded.kernels import sorting
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.windows import ordering
+from tidemill.renderer.embedded.windows.evaluate import recompute
 from tidemill.renderer.embedded.windows.ordering import GivenRows
-from tidemill.renderer.embedded.windows.recompute import recompute
 
 
 @given(cases())

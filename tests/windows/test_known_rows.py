@@ -9,8 +9,8 @@ from tidemill.expressions.types import INT64
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.windows.known_rows import known_place
-from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
+from tidemill.renderer.embedded.windows.order_index import OrderIndex
+from tidemill.renderer.embedded.windows.row_offsets import known_place
 
 CHUNKS = st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=1, max_size=5)
 
@@ -24,7 +24,7 @@ def test_the_last_of_so_many_rows_that_have_a_value(chunks: list[list[bool]], pl
     place = min(place, len(known))
     values = np.where(known, 5, NULL)
     ends = np.cumsum([len(chunk) for chunk in chunks])[:-1]
-    rows = OrderedPartition(
+    rows = OrderIndex(
         np.split(np.stack((np.arange(len(known)), values)), ends, axis=1),
         RowOrder([SortColumn(0, INT64)], Interner()),
         1,

@@ -1,8 +1,5 @@
 """Many changed rows of one large partition at once: the same as one by one, and the reference engine's values."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -20,13 +17,11 @@ from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.windows import many_cuts, many_places, ordered_partition
-from tidemill.renderer.embedded.windows.aggregates import _greatest_around
-from tidemill.renderer.embedded.windows.edits import Edit, ManyEdits
-from tidemill.renderer.embedded.windows.many_places import places_of
-from tidemill.renderer.embedded.windows.many_runs import runs_of_many
-from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
-from tidemill.renderer.embedded.windows.reach import Reach, affected
+from tidemill.renderer.embedded.windows import changes, order_index
+from tidemill.renderer.embedded.windows.affected import Reach, affected
+from tidemill.renderer.embedded.windows.chunks import Edits
+from tidemill.renderer.embedded.windows.order_index import OrderIndex
+from tidemill.renderer.embedded.windows.scalar import run_of_few
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
 ORDERS = (
@@ -52,7 +47,7 @@ def partitions(draw):
 def partition_of(order, rows):
     """Return rows in chunks of two, which may have more rows once they are changed."""
     codes = np.array(rows, np.int64).reshape(-1, 2).T
-    return OrderedPartition((codes[:, i : i + 2].copy() for i in range(0, len(rows), 2)), order, 1)
+    return OrderIndex((codes[:, i : i + 2].copy() for i in range(0, len(rows), 2)), order, 1)
 
 
 @st.composite
@@ -70,8 +65,8 @@ def test_places_are_those_of_each_row(drawn, tied):
     order, rows, changed, _ = drawn
     partition = partition_of(order, rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(many_places, "TIED", tied)
-        places, there = places_of(partition, np.array(changed).T)
+        patch.setattr(order_index, "TIED", tied)
+        places, there = partition.places_of(np.array(changed).T)
     assert places.tolist() == [partition.place_of(list(row)) for row in changed]
     assert there.tolist() == [row in rows for row in changed]
 
@@ -80,15 +75,15 @@ def test_rows_that_begin_alike_are_looked_for_among_the_same_rows_once(monkeypat
     """Ten rows more of each number: for their places each of the rows that are there is looked at once, not ten times."""
     order = RowOrder([SortColumn(0, INT64), SortColumn(1, INT64)], Interner())
     partition = partition_of(order, [(i // 20, i % 20) for i in range(60)])
-    cut_out, spans = [], OrderedPartition.spans
+    cut_out, spans = [], OrderIndex.spans
     monkeypatch.setattr(
-        OrderedPartition, "spans", lambda rows, low, high: cut_out.append((high - low).sum()) or spans(rows, low, high)
+        OrderIndex, "spans", lambda rows, low, high: cut_out.append((high - low).sum()) or spans(rows, low, high)
     )
     new = np.array([(number, 20 + i) for number in range(3) for i in range(10)]).T
-    places, there = places_of(partition, new)
+    places, there = partition.places_of(new)
     assert places.tolist() == [20 * number + 20 for number in range(3) for _ in range(10)]
     assert not there.any()
-    assert sum(cut_out) == len(new.T) + 60
+    assert sum(cut_out) == 60
 
 
 @examples(200)
@@ -99,18 +94,19 @@ def test_edits_at_once_make_what_they_make_one_by_one(drawn, knows_groups):
     one_by_one, at_once = partition_of(order, rows), partition_of(order, rows)
     for partition in (one_by_one, at_once):
         assert not knows_groups or partition.groups
-    places, _ = places_of(at_once, np.array(changed).T)
-    edits = ManyEdits(places, np.array(changed).T, np.array(copies))
-    one_by_one.apply(edits.each())
-    at_once.apply_many(edits)
+    places, _ = at_once.places_of(np.array(changed).T)
+    edits = Edits(places, np.array(changed).T, np.array(copies))
+    for number in reversed(range(len(changed))):  # places are those before all of them
+        one_by_one.apply(edits.part(number, number + 1))
+    at_once.apply(edits)
     assert len(one_by_one) == len(at_once)
     assert len(at_once) == len(rows) + sum(copies)
     if len(at_once):
         assert one_by_one.cut(0, len(one_by_one)).tolist() == at_once.cut(0, len(at_once)).tolist()
         assert at_once.groups == one_by_one.groups
         for place in range(len(at_once) + 1):
-            assert at_once.groups_before(place) == one_by_one.groups_before(place)
-            assert at_once.peers_end(place) == one_by_one.peers_end(place)
+            assert at_once.count_groups(place) == one_by_one.count_groups(place)
+            assert at_once.end_of_peers(place) == one_by_one.end_of_peers(place)
 
 
 @examples(100)
@@ -158,27 +154,19 @@ def test_runs_cover_those_found_one_by_one(drawn, reach):
     order, rows, changed, copies = drawn
     partition, first = partition_of(order, rows), order.columns[0]
     by = OrderColumn(0, first.descending, first.nulls_first)
-    places, _ = places_of(partition, np.array(changed).T)
-    edits = ManyEdits(places, np.array(changed).T, np.array(copies))
-    runs = runs_of_many(partition, edits, reach, by, INT64)
+    places, _ = partition.places_of(np.array(changed).T)
+    edits = Edits(places, np.array(changed).T, np.array(copies))
+    runs = affected(partition, edits, reach, by, INT64)
     ends = [*runs.edits[1:].tolist(), len(changed)]
-    for one in affected(partition, edits.each(), reach, by, INT64):
-        low, high, looked_low, looked_high = len(rows), 0, len(rows), 0
-        for number, (begin, end) in enumerate(zip(runs.edits.tolist(), ends, strict=True)):
-            if set(map(str, map(plain, edits.each()[begin:end]))) & set(map(str, map(plain, one.edits))):
-                low, high = min(low, runs.low[number]), max(high, runs.high[number])
-                looked_low, looked_high = min(looked_low, runs.first[number]), max(looked_high, runs.end[number])
-        assert low <= one.low <= one.high <= high
-        assert looked_low <= one.first <= one.end <= looked_high
-        assert looked_low <= low <= high <= looked_high
     for number, (begin, end) in enumerate(zip(runs.edits.tolist(), ends, strict=True)):
-        others = [edit for i, edit in enumerate(edits.each()) if not begin <= i < end]
-        assert all(o.end < runs.first[number] or o.place > runs.end[number] for o in others)
-
-
-def plain(edit: Edit) -> Any:
-    """Return an edit as a value that others are equal to."""
-    return edit.place, edit.row.tolist()
+        low, high, looked_low, looked_high = (some.item(number) for some in runs[1:])
+        assert looked_low <= low <= high <= looked_high
+        for some in [edits.part(i, i + 1) for i in range(begin, end)]:
+            one = run_of_few(partition, some, reach, by, INT64, None)
+            assert low <= one.low <= one.high <= high
+            assert looked_low <= one.first <= one.end <= looked_high
+        others = [i for i in range(len(changed)) if not begin <= i < end]
+        assert all(edits.ends[i] < looked_low or places[i] > looked_high for i in others)
 
 
 @examples(150)
@@ -219,8 +207,8 @@ BOUNDED = {
 @pytest.mark.parametrize("name", BOUNDED)
 def test_twenty_rows_of_two_hundred(name, monkeypatch, at_once, in_order):
     """In chunks of eight rows and with rows that are there several times; to and fro, beside the reference engine."""
-    monkeypatch.setattr(ordered_partition, "CHUNK", 8)
-    for limit, value in (("LARGE", 100), ("MANY", 4), ("AT_ONCE", 16)):
+    monkeypatch.setattr(order_index, "CHUNK", 8)
+    for limit, value in (("LARGE", 100), ("MANY", 4)):
         monkeypatch.setattr(ordered_windows, limit, value)
     dice = np.random.default_rng(7)
     flow = tm.Dataflow("bulk")
@@ -232,8 +220,8 @@ def test_twenty_rows_of_two_hundred(name, monkeypatch, at_once, in_order):
         return pa.table({"t": t, "x": dice.integers(0, 4, count), "f": dice.integers(0, 9, count) / 4})
 
     check_steps(flow, to_and_fro(dice, some(200), some(20), 20))
-    assert len(at_once) == (0 if name in {"floats", "so far"} else 3)
-    assert len(in_order) == (3 if name in {"floats", "so far"} else 0)
+    assert len(at_once) == 3
+    assert len(in_order) == 3
 
 
 @pytest.mark.usefixtures("few_are_many")
@@ -246,42 +234,6 @@ def test_rows_that_come_where_none_are_looked_at(at_once):
     apart = more.take(pa.array([0, 4, 8]))
     check_steps(flow, [[("insert", loaded)], [("insert", apart)], [("delete", apart)]])
     assert len(at_once) == 2
-
-
-EXTREMES = {
-    "min": tm.min("x").over(W.rows_between(-4, 5)),
-    "max": tm.max("f").over(W.range_between(-3, 3)),
-    "or": tm.bool_or("b").over(W.groups_between(-2, 2)),
-    "and": tm.bool_and("b").over(W.rows_between(-6, 0)),
-}
-
-
-@examples(40)
-@given(
-    st.lists(st.sampled_from(sorted(EXTREMES)), min_size=1, max_size=2, unique=True),
-    st.integers(1, 8), st.integers(1, 60), st.integers(0, 2**32),
-)  # fmt: skip
-@pytest.mark.usefixtures("few_are_many")
-def test_rows_whose_extremes_differ_are_looked_up(names, edits, times, seed):
-    """In two partitions, with rows at equal times, and copies of rows; no column but the calls' is cut out."""
-    looked_up, column, cut_out = many_cuts.Cuts.looked_up, many_cuts.Cuts.column, []
-    flow = tm.Dataflow("extremes")
-    rows = flow.input("rows", {"k": "int64", "t": "int64", "x": "int64", "f": "float64", "b": "bool"})
-    flow.output("y", rows.with_columns(**{name: EXTREMES[name] for name in names}))
-    dice = np.random.default_rng(seed)
-
-    def some(count):
-        x = pa.array(dice.integers(0, 5, count), mask=dice.random(count) < 0.1)
-        f, b = dice.integers(0, 9, count) / 4, dice.integers(0, 2, count).astype(np.bool_)
-        return pa.table({"k": dice.integers(1, 3, count), "t": dice.integers(0, times, count), "x": x, "f": f, "b": b})
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(many_cuts.Cuts, "column", lambda cuts, number: cut_out.append(number) or column(cuts, number))
-        patch.setattr(many_cuts.Cuts, "looked_up", lambda *given: cut_out.append("rows") or looked_up(*given))
-        check_steps(flow, to_and_fro(dice, some(120), some(edits), edits))
-    if edits == 8:
-        assert "rows" in cut_out
-    assert 0 not in cut_out
 
 
 def test_too_few_copies_among_many_are_refused(few_are_many, at_once):
@@ -319,13 +271,13 @@ def test_too_many_copies_among_many_are_refused(few_are_many, monkeypatch):
         assert seen == [1]  # computed whole then, where the limit is as it was
 
 
-def test_what_was_worked_out_of_a_step_that_is_computed_whole_goes_nowhere(few_are_many, at_once, monkeypatch):
-    """Changes of one partition, at once, before a call has no value for a row that is looked at in another."""
+def test_what_was_worked_out_of_a_step_that_is_computed_whole_goes_nowhere(few_are_many, monkeypatch):
+    """Changes of two partitions, where a call has no value for a row that is only looked at."""
 
     def refuse(*_given, **_named):
         raise CallError(0, np.zeros(2, np.int64), "of a row that is only looked at")
 
-    monkeypatch.setattr(ordered_windows, "changed_rows", refuse)
+    monkeypatch.setattr(changes.Evaluator, "changed", refuse)
     flow = tm.Dataflow()
     before = tm.lag("t").over(tm.Window.partition_by("k").order_by("t"))
     flow.output("y", flow.input("x", {"k": "int64", "t": "int64"}).with_columns(before=before))
@@ -336,28 +288,3 @@ def test_what_was_worked_out_of_a_step_that_is_computed_whole_goes_nowhere(few_a
         run.advance()
         come = [update for update in run.changes("y") if update[1] == 1]
         assert sorted(come) == [((0, 20, 9), 1, 1), ((0, 30, 20), 1, 1), ((1, 20, 9), 1, 1)]
-    assert at_once
-
-
-@examples(100)
-@given(st.data())
-def test_extremes_around_each_row(data):
-    numbers = np.array(data.draw(st.lists(st.sampled_from([NULL, *range(9)]), min_size=1, max_size=40)))
-    sizes = np.array(data.draw(st.lists(st.integers(1, 12), min_size=1)))
-    before, after = data.draw(st.integers(0, 6)), data.draw(st.integers(0, 6))
-    ends = np.unique(np.minimum(sizes.cumsum(), len(numbers)))
-    ends[-1] = len(numbers)
-    starts = np.concatenate(([0], ends[:-1]))
-
-    inside = zip(starts.tolist(), ends.tolist(), strict=True)
-    asked = data.draw(st.none() | st.just([sorted(data.draw(st.tuples(*[st.integers(*of)] * 2))) for of in inside]))
-    if asked is None:
-        wanted = np.array([i for i in range(len(numbers)) if data.draw(st.booleans())], np.int64)
-    else:
-        wanted = np.concatenate([np.arange(*of) for of in asked])
-    rows: Any = SimpleNamespace(starts=starts, sizes=ends - starts, asked=asked)
-    found = _greatest_around(numbers, rows, wanted, before, after)
-    for place in wanted.tolist():
-        number = int(starts.searchsorted(place, "right")) - 1
-        low, high = max(place - before, starts[number]), min(place + after + 1, ends[number])
-        assert found[place] == max(numbers[low:high])

@@ -7,7 +7,7 @@ from running import examples
 
 import tidemill as tm
 from tidemill.errors import ExpressionError
-from tidemill.renderer.embedded.reduce import sliding_windows
+from tidemill.renderer.embedded.windows import on_close
 from tidemill.testing import check_equivalent
 from tidemill.testing.closing_windows import ROW, V, W, told, updates
 
@@ -116,7 +116,7 @@ def test_refused_steps_leave_no_trace(found, marks, compacted):
 def test_rows_that_are_not_at_hand_are_found(few, found, marks):
     """Up to so many rows are at hand: none, or only sometimes all."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sliding_windows, "FEW", few)
+        patch.setattr(on_close, "FEW", few)
         changes = undisturbed(found, marks)
     assert changes == undisturbed(found, marks)
 
@@ -183,3 +183,17 @@ def test_partitions_that_end_are_forgotten(calls):
         (windows,) = [o for o in run.metrics() if o.kind in ("SlidingWindows", "ClosedSessions")]
         assert windows.state_rows + windows.waiting == 0
         assert len(run.snapshot("out")) == 1000
+
+
+def test_what_is_kept_are_the_rows_that_frames_to_come_look_at():
+    flow = tm.Dataflow()
+    x = flow.input("x", ROW, watermark=("ts", 0))
+    flow.output("out", x.with_columns(sum=tm.sum("v").over(W.rows_between(-2, 0)), emit="on_close"))
+    with flow.start() as run:
+        for time in range(50):
+            run.insert("x", [("ab"[time % 2], time, 1)])
+            run.advance()
+        run.compact()
+        (slides,) = (o for o in run.metrics() if o.kind == "SlidingWindows")
+        assert slides.state_rows == 4
+        assert max(run.snapshot("out")) == ("b", 47, 1, 3)

@@ -3,7 +3,7 @@
 import datetime as dt
 import math
 from decimal import Decimal
-from functools import partial
+from operator import gt, le
 
 import numpy as np
 import pytest
@@ -19,11 +19,10 @@ from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.windows import aggregates, ordered, ordering, pieces, reach
-from tidemill.renderer.embedded.windows.digests import Digest, digest, together
-from tidemill.renderer.embedded.windows.edits import Edit
-from tidemill.renderer.embedded.windows.extremes import greatest
-from tidemill.renderer.embedded.windows.partitions_in_order import partitions_in_order
+from tidemill.renderer.embedded.windows import aggregates, changes, ordering
+from tidemill.renderer.embedded.windows.chunks import Edits
+from tidemill.renderer.embedded.windows.large_partitions import partitions_in_order
+from tidemill.renderer.embedded.windows.summaries import Summary, summariser, together
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
 pytestmark = pytest.mark.usefixtures("small_is_large")
@@ -53,9 +52,7 @@ def test_frames_with_bounds(data):
     found = data.draw(updates(TXY | {"n": "int32"}, 1, max_size=24, latest=5, non_negative=True, values=values))
     with pytest.MonkeyPatch.context() as patch:
         if data.draw(st.booleans()):  # few rows are worked out as many are
-            patch.setattr(ordered, "_FEW", 0)
-            patch.setattr(ordered, "FEW_EDITS", 0)
-            patch.setattr(pieces, "_SHORT", 0)
+            patch.setattr(changes, "FEW", 0)
         check_equivalent(flow, {"x": found}, batchings=[all_at_once, shuffled(1)])
 
 
@@ -141,9 +138,9 @@ def test_a_load_in_pieces_that_begin_within_peers(exclusion):
 @pytest.mark.parametrize("exclusion", ["no others", "group", "ties"])
 def test_extremes_over_groups_look_at_groups_not_at_rows(exclusion, monkeypatch):
     """Ten rows are peers: of those looked at, before and after, that are hundreds, their groups are compared."""
-    lengths = []
+    lengths, greatest = [], aggregates._greatest_of
     monkeypatch.setattr(
-        aggregates, "greatest", lambda numbers, parts: lengths.append(len(numbers)) or greatest(numbers, parts)
+        aggregates, "_greatest_of", lambda numbers, parts: lengths.append(len(numbers)) or greatest(numbers, parts)
     )
     flow = tm.Dataflow()
     around = tm.Window.order_by("t").groups_between(-10, 10).exclude(exclusion)
@@ -163,24 +160,20 @@ def test_extremes_over_groups_look_at_groups_not_at_rows(exclusion, monkeypatch)
 
 def test_edits_near_one_another_are_looked_at_together(monkeypatch):
     """Of the rows between them only those come out that change."""
-    monkeypatch.setattr(reach, "NEAR", 64)
-    found, differing = [], []
-    affected, differences = reach.affected, ordered._differences
-    monkeypatch.setattr(ordered, "affected", lambda *given, **how: found.append(affected(*given, **how)) or found[-1])
-    monkeypatch.setattr(
-        ordered, "_differences", lambda *given, **how: differing.append(differences(*given, **how)) or differing[-1]
-    )
+    monkeypatch.setattr(changes, "FEW", 0)
+    found, affected = [], changes.affected
+    monkeypatch.setattr(changes, "affected", lambda *given, **how: found.append(affected(*given, **how)) or found[-1])
     flow = tm.Dataflow()
     flow.output("y", flow.input("x", TXY).with_columns(before=tm.lag("x").over(W)))
     with flow.start() as run:
         run.insert("x", [(0, i, i) for i in range(3000)])
         run.advance()
-        run.insert("x", [(0, t, -7) for t in (1000, 1050, 1100, 2000)])
-        run.delete("x", [(0, 1070, 1070)])
+        run.insert("x", [(0, t, -7) for t in (1000, 1010, 1020, 2000)])
+        run.delete("x", [(0, 1015, 1015)])
         run.advance()
-        changes = [change for change in run.changes("y") if change[1] == 1]
-    assert [len(run.edits) for run in found[0]] == [4, 1]
-    assert differing[0].rows.shape[1] == len(changes) == 4 + 1 + 2 * 5
+        changed = [change for change in run.changes("y") if change[1] == 1]
+    assert found[0].edits.tolist() == [0, 4]
+    assert len(changed) == 4 + 1 + 2 * 5
 
 
 def test_a_refused_step_is_undone(in_order):
@@ -321,7 +314,7 @@ def test_updates_of_many_partitions_are_sorted_at_once(monkeypatch):
     assert len(sorts) == 1
 
 
-class AnOrderedPartition(RuleBasedStateMachine):
+class AnOrderIndex(RuleBasedStateMachine):
     """Beside a sorted list."""
 
     def __init__(self):
@@ -344,28 +337,36 @@ class AnOrderedPartition(RuleBasedStateMachine):
             if len(after) + copies < 1:
                 copies = 1
             place = self.partition.place_of(list(row))
-            edits.append(Edit(place, np.array(row), copies))
+            edits.append((place, row, copies))
             after += [row] * copies
             for _ in range(-copies):
                 after.remove(row)
         if data.draw(st.booleans()):  # else groups are not looked at between two edits
-            more = self.partition.more_groups(0, len(self.rows), edits)
-            assert more == len({r[0] for r in after}) - len({r[0] for r in self.rows})
-            assert more == reach.more_groups_of(self.partition, 0, len(self.rows), edits)
-        self.partition.apply(edits)
+            assert self.partition.groups == len({t for t, _ in self.rows})
+        places, changed, copies = zip(*edits, strict=True)
+        self.partition.apply(Edits(np.array(places), np.array(changed).T, np.array(copies)))
         self.rows = sorted(after, key=self.order.key)
 
-    @rule()
-    def has_the_same_groups(self):
+    @rule(data=st.data())
+    def has_the_same_groups(self, data):
         rows, partition = self.rows, self.partition
         groups = sorted({t for t, _ in rows})
         starts = [*([t for t, _ in rows].index(g) for g in groups), len(rows)]
-        for place in range(len(rows)):
-            assert partition.peers_start(place) == max(s for s in starts if s <= place)
-            assert partition.peers_end(place + 1) == min(s for s in starts if s > place)
-            assert partition.groups_before(place) == sum(s < place for s in starts)
+        places = range(len(rows))
+        firsts, ends = (
+            [find(s for s in starts if test(s, p)) for p in places] for find, test in ((max, le), (min, gt))
+        )
+        before = [sum(s < place for s in starts) for place in places]
+        partition.peers_by_number = data.draw(st.booleans())
+        at = np.array(places)
+        assert partition.peers_start(at).tolist() == firsts == [partition.start_of_peers(place) for place in places]
+        assert partition.peers_end(at + 1).tolist() == ends == [partition.end_of_peers(place + 1) for place in places]
+        assert partition.groups_before(at).tolist() == before == [partition.count_groups(place) for place in places]
         assert partition.groups == len(groups)
-        assert [partition.group_start(g) for g in range(-1, len(groups) + 2)] == [0, *starts, len(rows)]
+        numbers = range(-1, len(groups) + 2)
+        expected = [0, *starts, len(rows)]
+        assert partition.group_starts(np.array(numbers)).tolist() == expected
+        assert [partition.start_of_group(g) for g in numbers] == expected
 
     @invariant()
     def is_the_same(self):
@@ -378,12 +379,14 @@ class AnOrderedPartition(RuleBasedStateMachine):
         for place in range(0, len(rows) + 1, 3):
             for kind in ("known", "greatest", "first known", "last"):
                 for found, some in ((partition.before, rows[:place]), (partition.behind, rows[place:])):
-                    made = partial(digest, Digest(kind, 1), dtype=INT64, interner=Interner())
-                    expected = made(np.array([u for _, u in some], np.int64)) if some else together(Digest(kind, 1), ())
-                    assert found(place, Digest(kind, 1), made) == expected
+                    made, wanted = summariser([INT64, INT64], Interner()), Summary(kind, 1)
+                    values = np.array([u for _, u in some], np.int64)
+                    expected = made(wanted, values) if some else together(wanted, ())
+                    assert found(place, wanted, made) == expected
         for t in range(-1, 7):
-            assert partition.place_of_number(t) == sum(r[0] < t for r in rows)
-            assert partition.place_of_number(t, right=True) == sum(r[0] <= t for r in rows)
+            for right, expected in ((False, sum(r[0] < t for r in rows)), (True, sum(r[0] <= t for r in rows))):
+                assert partition.place_of_number(t, right=right) == expected
+                assert partition.places_of_numbers(np.array([t, t]), right=right).tolist() == [expected] * 2
 
 
-TestAnOrderedPartition = AnOrderedPartition.TestCase
+TestAnOrderIndex = AnOrderIndex.TestCase

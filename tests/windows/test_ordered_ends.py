@@ -11,7 +11,7 @@ from random_windows import TXY, W
 from running import examples
 
 import tidemill as tm
-from tidemill.renderer.embedded.windows import reach
+from tidemill.renderer.embedded.windows import affected
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
 pytestmark = pytest.mark.usefixtures("small_is_large")
@@ -215,7 +215,7 @@ def test_spreads_and_nth_values_over_frames_without_a_bound(frame, dtype, in_ord
 
 def test_values_near_others_that_are_null_are_counted_by_rows_beyond_these(in_order, monkeypatch):
     """Of edits that are looked at together, the last one with a value says how far its like are looked for."""
-    monkeypatch.setattr(reach, "NEAR", 64)
+    monkeypatch.setattr(affected, "TOGETHER", 64)
     flow = tm.Dataflow()
     before, after = (of("x", ignore_nulls=True).over(W) for of in (tm.lag, tm.lead))
     flow.output("y", flow.input("x", TXY).with_columns(before=before, after=after))

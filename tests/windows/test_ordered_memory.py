@@ -18,10 +18,9 @@ from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
-from tidemill.renderer.embedded.windows import ordered, recompute
-from tidemill.renderer.embedded.windows.large_partitions import LargePartitions
-from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
-from tidemill.renderer.embedded.windows.partitions_in_order import partitions_in_order
+from tidemill.renderer.embedded.windows import changes
+from tidemill.renderer.embedded.windows.large_partitions import LargePartitions, partitions_in_order
+from tidemill.renderer.embedded.windows.order_index import OrderIndex
 
 CODE = 8
 COLUMNS = 3
@@ -141,9 +140,9 @@ def test_loads_that_several_read_come_to_all_of_them(other, monkeypatch):
 
 
 def test_loads_are_worked_out_some_rows_at_a_time(monkeypatch):
-    monkeypatch.setattr(ordered, "PIECE", 500)
-    lengths, call_values = [], recompute.call_values
-    monkeypatch.setattr(ordered, "call_values", lambda *given: lengths.append(len(given[0])) or call_values(*given))
+    monkeypatch.setattr(changes, "PIECE", 500)
+    lengths, call_values = [], changes.call_values
+    monkeypatch.setattr(changes, "call_values", lambda *given: lengths.append(len(given[0])) or call_values(*given))
     with near().start() as run, near().start(tm.Reference()) as reference:
         for each in (run, reference):
             each.insert("x", table(2000, partitions=3))
@@ -159,9 +158,9 @@ def test_loads_are_worked_out_some_rows_at_a_time(monkeypatch):
     {"third": tm.lead("x", 1000, ignore_nulls=True).over(W)},
 ])  # fmt: skip
 def test_loads_where_frames_are_much_wider_than_a_piece_look_at_rows_a_few_times(calls, monkeypatch):
-    monkeypatch.setattr(ordered, "PIECE", 20)
-    lengths, call_values = [], recompute.call_values
-    monkeypatch.setattr(ordered, "call_values", lambda *given: lengths.append(len(given[0])) or call_values(*given))
+    monkeypatch.setattr(changes, "PIECE", 20)
+    lengths, call_values = [], changes.call_values
+    monkeypatch.setattr(changes, "call_values", lambda *given: lengths.append(len(given[0])) or call_values(*given))
     flow = tm.Dataflow("wide")
     flow.output("y", flow.input("x", TXY).with_columns(**calls))
     with flow.start() as run, flow.start() as whole:
@@ -179,7 +178,7 @@ def test_loads_where_frames_are_much_wider_than_a_piece_look_at_rows_a_few_times
 @pytest.mark.parametrize("between", [(-3, 3), (-3, -1), (2, 4), (0, 0)])
 def test_loads_are_worked_out_alike_where_peers_are_in_two_pieces(between, exclusion, monkeypatch):
     """Frames of peer groups begin where the first peer's do, which may be worked out with the rows before."""
-    monkeypatch.setattr(ordered, "PIECE", 7)
+    monkeypatch.setattr(changes, "PIECE", 7)
     flow = tm.Dataflow()
     around = tm.Window.order_by("t").groups_between(*between).exclude(exclusion)
     calls = {"a": tm.min("x").over(around), "b": tm.sum("x").over(around)}
@@ -194,7 +193,7 @@ def test_loads_are_worked_out_alike_where_peers_are_in_two_pieces(between, exclu
 @pytest.mark.parametrize("others", [[], [(1, 0, 3)]])
 def test_a_load_that_is_refused_names_the_row_and_can_be_made_again(monkeypatch, others):
     """Whether or not all rows are put in order, which are let go of when they are."""
-    monkeypatch.setattr(ordered, "PIECE", 100)
+    monkeypatch.setattr(changes, "PIECE", 100)
     flow = tm.Dataflow()
     share = tm.ntile("n").over(tm.Window.partition_by("k").order_by("t"))
     flow.output("y", flow.input("x", {"k": "int64", "t": "int64", "n": "int32"}).with_columns(share=share))
@@ -330,7 +329,7 @@ def test_what_is_held_is_counted_by_what_a_step_changes(most, monkeypatch):
     """Each step of a run that may spill asks how much that is, of however many partitions."""
     made, asked = [], []
     monkeypatch.setattr(ordered_windows, "LargePartitions", lambda: made.append(LargePartitions()) or made[-1])
-    length = OrderedPartition.__len__
+    length = OrderIndex.__len__
     with near().start(tm.Embedded(in_memory=most)) as run, near().start(tm.Reference()) as reference:
         for each in (run, reference):
             each.insert("x", table(2000, partitions=400))
@@ -338,7 +337,7 @@ def test_what_is_held_is_counted_by_what_a_step_changes(most, monkeypatch):
         for k in range(0, 40, 4):
             asked.clear()
             with monkeypatch.context() as patched:
-                patched.setattr(OrderedPartition, "__len__", lambda some: asked.append(1) or length(some))
+                patched.setattr(OrderIndex, "__len__", lambda some: asked.append(1) or length(some))
                 run.insert("x", [(k, 7, 7), (k + 1, 8, 8)])
                 run.advance()
             assert len(asked) < 200

@@ -19,8 +19,8 @@ from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredPage
-from tidemill.renderer.embedded.windows.edits import Edit
-from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
+from tidemill.renderer.embedded.windows.chunks import Edits
+from tidemill.renderer.embedded.windows.order_index import OrderIndex
 
 PAGE = 512
 MANY = 40 * PAGE
@@ -53,9 +53,9 @@ def pages_read(monkeypatch):
 def stored(monkeypatch):
     """Of how many pages partitions were made that lie on the disk in their order."""
     found = []
-    made = OrderedPartition.stored
+    made = OrderIndex.stored
     monkeypatch.setattr(
-        OrderedPartition, "stored", staticmethod(lambda pages, by: found.append(len(pages)) or made(pages, by))
+        OrderIndex, "stored", staticmethod(lambda pages, by: found.append(len(pages)) or made(pages, by))
     )
     return found
 
@@ -330,15 +330,15 @@ def pages_of(rows):
 )
 def test_a_partition_in_pages_is_one_in_memory(rows, edits):
     """Whatever is asked of it between changes, which reads some of its pages."""
-    partition = OrderedPartition.stored(pages_of(rows), KeyOrder(ORDER, 1))
+    partition = OrderIndex.stored(pages_of(rows), KeyOrder(ORDER, 1))
     rows = sorted(rows, key=ORDER.key)
     for pair, goes, is_there, asked in edits:
         row = rows[hash(pair) % len(rows)] if is_there or goes else pair
         if goes and len(rows) > 1:
-            partition.apply([Edit(partition.place_of(list(row)), np.array(row), -1)])
+            partition.apply(Edits(np.array([partition.place_of(list(row))]), np.array([row]).T, np.array([-1])))
             rows.remove(row)
         else:
-            partition.apply([Edit(partition.place_of(list(row)), np.array(row), 1)])
+            partition.apply(Edits(np.array([partition.place_of(list(row))]), np.array([row]).T, np.array([1])))
             rows = sorted([*rows, row], key=ORDER.key)
         starts = [i for i, (t, _) in enumerate(rows) if not i or rows[i - 1][0] != t]
         assert len(partition) == len(rows) >= partition.in_memory
@@ -357,9 +357,9 @@ def test_a_partition_in_pages_is_one_in_memory(rows, edits):
 
 def test_rows_of_a_page_are_there_once_after_a_change():
     """What was read is let go of once chunks with the change have taken its place."""
-    partition = OrderedPartition.stored(pages_of([(t, 0) for t in range(8)]), KeyOrder(ORDER, 1))
+    partition = OrderIndex.stored(pages_of([(t, 0) for t in range(8)]), KeyOrder(ORDER, 1))
     read = weakref.ref(partition.cut(4, 5).base)
     assert partition.in_memory == 4
-    partition.apply([Edit(4, np.array([3, 1]), 1)])
+    partition.apply(Edits(np.array([4]), np.array([[3, 1]]).T, np.array([1])))
     assert partition.in_memory == 5
     assert read() is None

@@ -11,15 +11,7 @@ from unittest.mock import patch
 
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
-from tidemill.renderer.embedded.windows import (
-    large_partitions,
-    many_changes,
-    many_cuts,
-    many_runs,
-    ordered,
-    ordered_partition,
-    reach,
-)
+from tidemill.renderer.embedded.windows import affected, changes, large_partitions, order_index, scalar
 
 __all__ = ["FEW_ARE_MANY", "RENDERINGS", "SMALL_IS_LARGE", "counted_switches", "thresholds"]
 
@@ -28,16 +20,18 @@ Thresholds: TypeAlias = Mapping[ModuleType, Mapping[str, int]]
 SMALL_IS_LARGE: Final[Thresholds] = {
     spine: {"TAIL": 1},  # its rows are not counted when a partition's size is looked up
     ordered_windows: {"LARGE": 3, "SMALL": 2, "MANY": 1},
-    ordered_partition: {"CHUNK": 2},
-    ordered: {"PIECE": 3},
-    reach: {"NEAR": 2},
+    order_index: {"CHUNK": 2},
+    changes: {"PIECE": 3},
+    affected: {"TOGETHER": 2},
 }
 """Partitions of three rows are kept in order, two rows a chunk; all of them may change at once, hardly together."""
 
 FEW_ARE_MANY: Final[Thresholds] = {
-    ordered_windows: {"FEW": 0, "AT_ONCE": 2},
-    many_runs: {"NEAR": 2},
-    many_cuts: {"BLOCK": 8, "SHORT": 3},
+    ordered_windows: {"FEW": 0},
+    affected: {"NEAR": 2, "FEW": 2**62},
+    changes: {"BLOCK": 8, "FEW": 0},
+    order_index: {"MANY": 2},
+    scalar: {"ROWS": -1},
 }
 """Any two changed rows of a partition are many, and some rows as much as is looked at at a time."""
 
@@ -75,8 +69,8 @@ def thresholds(*changed: Thresholds) -> Iterator[None]:
 def counted_switches() -> Iterator[Counter[str]]:
     """Count how often a partition goes into its order and out of it, and how often changes are worked out in order."""
     found = Counter[str]()
-    partitions, of_many = large_partitions.LargePartitions, many_changes.CallsOfMany
-    put, drop, changed_rows, updates = partitions.put, partitions.drop, ordered.changed_rows, of_many.updates
+    partitions, evaluator = large_partitions.LargePartitions, changes.Evaluator
+    put, drop, changed = partitions.put, partitions.drop, evaluator.changed
 
     def counted_put(large: Any, key: Any, *given: Any, **named: Any) -> None:
         found["partitions into their order"] += large.get(key) is None
@@ -86,17 +80,12 @@ def counted_switches() -> Iterator[Counter[str]]:
         found["partitions out of their order"] += large.get(key) is not None
         drop(large, key)
 
-    def counted_changes(*given: Any, **named: Any) -> Any:
+    def counted_changes(*given: Any) -> Any:
         found["changes worked out in order"] += 1
-        return changed_rows(*given, **named)
-
-    def counted_updates(*given: Any) -> Any:
-        found["changes worked out in order, at once"] += 1
-        return updates(*given)
+        return changed(*given)
 
     with (
         patch.multiple(partitions, put=counted_put, drop=counted_drop),
-        patch.object(ordered_windows, "changed_rows", counted_changes),
-        patch.object(of_many, "updates", counted_updates),
+        patch.object(evaluator, "changed", counted_changes),
     ):
         yield found

@@ -47,9 +47,9 @@ from tidemill.renderer.embedded.operators.input_output import InputOperator, Out
 from tidemill.renderer.embedded.operators.join import JoinOperator
 from tidemill.renderer.embedded.operators.linear import EnterWire, FilterOperator, MapOperator, ProjectWire
 from tidemill.renderer.embedded.operators.threshold import UniqueCheck
-from tidemill.renderer.embedded.reduce import sliding_windows  # noqa: F401 - it fills the table, too
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Frontier, Operator, Region, Schedule
+from tidemill.renderer.embedded.windows import on_close  # noqa: F401 - it fills the table, too
 
 __all__ = ["MAKERS", "Compiled"]
 

@@ -33,9 +33,15 @@ from tidemill.expressions.windows.bound import (
     Windows,
 )
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
-from tidemill.renderer.embedded.windows.digests import Digest, FloatSum
-from tidemill.renderer.embedded.windows.reach import Reach
-from tidemill.renderer.embedded.windows.stretches import Around, Stretch, around, can_be_divided, digests_asked
+from tidemill.renderer.embedded.windows.affected import Reach
+from tidemill.renderer.embedded.windows.range_partitions import (
+    Around,
+    RangePartition,
+    around,
+    can_be_divided,
+    summaries_asked,
+)
+from tidemill.renderer.embedded.windows.summaries import FloatSum, Summary
 from tidemill.renderer.spark.frames import DIFF, Frame, is_planning, materialised
 from tidemill.renderer.spark.stretch_tasks import (
     RANGE,
@@ -168,7 +174,7 @@ def in_stretches(
     ranged = (
         _ranged(node, logic, lines, -(-rows // STRETCH)).localCheckpoint().withColumn(RANGE, F.spark_partition_id())
     )
-    asked = digests_asked(logic, schema.dtypes)
+    asked = summaries_asked(logic, schema.dtypes)
     wanted = [RANGE, VERSION, *(f"c{i}" for i in given), DIFF]
     say = StretchTask.of(node, given, len(times), asked, int(STRETCH / MOST_BESIDE))
     said = done_in_executors(ranged.select(*wanted), say.run, struct(Schema(SUMMARY))).toArrow().to_pylist()
@@ -218,13 +224,13 @@ def _arguments(call: BoundWindowCall) -> tuple[int | BoundLiteral | None, ...]:
 
 
 def put_together(
-    node: Reduce, said: Sequence[Mapping[str, Any]], asked: Sequence[Digest], given: Sequence[int]
+    node: Reduce, said: Sequence[Mapping[str, Any]], asked: Sequence[Summary], given: Sequence[int]
 ) -> dict[tuple[int, int, str], Around] | None:
     """Return what is around each stretch; None where they are no stretches, or their ends many rows."""
     if any(line["facts"] is None for line in said):
         return None
     types, interner = node.inputs[0].schema.dtypes, Interner()
-    partitions: dict[tuple[int, str], list[tuple[int, Stretch]]] = defaultdict(list)
+    partitions: dict[tuple[int, str], list[tuple[int, RangePartition]]] = defaultdict(list)
     for line in sorted(said, key=lambda line: line[RANGE]):
         partitions[line[VERSION], line["key"]].append((line[RANGE], read_stretch(line, asked, types, interner)))
     found: dict[tuple[int, int, str], Around] = {}
@@ -237,7 +243,7 @@ def put_together(
     return found
 
 
-def _are_in_order(node: Reduce, stretches: Sequence[Stretch], given: Sequence[int], interner: Interner) -> bool:
+def _are_in_order(node: Reduce, stretches: Sequence[RangePartition], given: Sequence[int], interner: Interner) -> bool:
     """Return whether each stretch begins behind the end of the one before, in our order: Spark has its own."""
     schema = node.inputs[0].schema
     assert isinstance(node.logic, Windows)
@@ -255,7 +261,7 @@ def _are_in_order(node: Reduce, stretches: Sequence[Stretch], given: Sequence[in
 def _to_send(beside: Around, types: Sequence[Any], interner: Interner) -> Around:
     """Return what is around a stretch with columns for codes that only this process knows."""
 
-    def sent(known: Mapping[Digest, Any]) -> dict[Digest, Any]:
+    def sent(known: Mapping[Summary, Any]) -> dict[Summary, Any]:
         return {
             wanted: decode_column(np.array(value, np.int64), types[wanted.column], interner)
             if isinstance(value, tuple) and not isinstance(value, FloatSum)

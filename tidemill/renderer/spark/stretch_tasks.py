@@ -24,10 +24,10 @@ from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decode_rows, encode_column
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, consolidated, numbered, stacked
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.windows.digests import Digest, FloatSum
-from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
-from tidemill.renderer.embedded.windows.partitions_in_order import partitions_in_order
-from tidemill.renderer.embedded.windows.stretches import Around, Stretch, stretch_of, values_of
+from tidemill.renderer.embedded.windows.large_partitions import partitions_in_order
+from tidemill.renderer.embedded.windows.order_index import OrderIndex
+from tidemill.renderer.embedded.windows.range_partitions import Around, RangePartition, range_of, values_of
+from tidemill.renderer.embedded.windows.summaries import FloatSum, Summary
 from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.frames import DIFF, times
 from tidemill.renderer.spark.row_tasks import detached
@@ -61,7 +61,7 @@ class _Version(NamedTuple):
     """A partition's rows in a range, in a version."""
 
     place: Place
-    rows: OrderedPartition
+    rows: OrderIndex
 
 
 class _Rows:
@@ -106,7 +106,7 @@ class StretchTask:
     given: tuple[int, ...]
     """The columns of rows that are given."""
     versions: int
-    asked: tuple[Digest, ...]
+    asked: tuple[Summary, ...]
     most: int
     """How many rows of a stretch may be of concern to others."""
 
@@ -133,7 +133,7 @@ class StretchTask:
             yield -1, version, "", None, None, None
             return
         for place, partition in rows.partitions(there, version):
-            one = stretch_of(partition, windows, types, self.asked, rows.interner)
+            one = range_of(partition, windows, types, self.asked, rows.interner)
             if max(one.head_rows, one.tail_rows) > self.most:
                 yield *place, None, None, None
                 return
@@ -145,7 +145,7 @@ class StretchTask:
         columns = [decode_column(codes[i], schema.dtypes[i], interner) for i in self.given]
         return pa.table(columns, [str(i) for i in self.given])
 
-    def _facts(self, one: Stretch, interner: Interner) -> str:
+    def _facts(self, one: RangePartition, interner: Interner) -> str:
         types = self.node.inputs[0].schema.dtypes
         of_rows = [
             [_plain(known[wanted], types[wanted.column], interner) for wanted in self.asked]
@@ -164,8 +164,8 @@ def _plain(value: Any, dtype: DType, interner: Interner) -> Any:
 
 
 def read_stretch(
-    line: Mapping[str, Any], asked: Sequence[Digest], types: Sequence[DType], interner: Interner
-) -> Stretch:
+    line: Mapping[str, Any], asked: Sequence[Summary], types: Sequence[DType], interner: Interner
+) -> RangePartition:
     """Return what a line says of a stretch; its edges as tables."""
     counts, of_rows = json.loads(line["facts"])
     rows, groups, head_rows, tail_rows, groups_before_tail = counts
@@ -177,7 +177,7 @@ def read_stretch(
         for values in of_rows
     ]
     head, tail = (_read(line[name]) for name in ("head", "tail"))
-    return Stretch(rows, groups, head, tail, head_rows, tail_rows, groups_before_tail, *known)
+    return RangePartition(rows, groups, head, tail, head_rows, tail_rows, groups_before_tail, *known)
 
 
 def _with_codes(value: Any, dtype: DType, interner: Interner) -> Any:
@@ -269,7 +269,7 @@ class StretchValuesTask:
                 rows[int(name)] = encode_column(column, schema.dtypes[int(name)], interner)
             return rows
 
-        def known(values: Mapping[Digest, Any]) -> dict[Digest, Any]:
+        def known(values: Mapping[Summary, Any]) -> dict[Summary, Any]:
             return {
                 w: tuple(encode_column(v, schema.dtypes[w.column], interner).tolist()) if isinstance(v, pa.Array) else v
                 for w, v in values.items()

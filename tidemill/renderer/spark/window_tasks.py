@@ -24,7 +24,8 @@ from tidemill.renderer.embedded.kernels.codec import Interner, decode_column
 from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated, numbered, stacked
 from tidemill.renderer.embedded.reduce.ordered_windows import OrderedWindowsOperator
 from tidemill.renderer.embedded.schedule import Round
-from tidemill.renderer.embedded.windows.recompute import GivenRows, recompute
+from tidemill.renderer.embedded.windows.evaluate import recompute
+from tidemill.renderer.embedded.windows.ordering import GivenRows
 from tidemill.renderer.spark.frames import DIFF
 from tidemill.renderer.spark.keyed_tasks import (
     KeyedTaskAtOneTime,

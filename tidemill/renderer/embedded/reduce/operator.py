@@ -14,7 +14,7 @@ from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator, Stored
-from tidemill.renderer.embedded.reduce import aggregates, top_k, user_reduce, windows  # noqa: F401 - they fill the table
+from tidemill.renderer.embedded.reduce import aggregates, top_k, user_reduce  # noqa: F401 - they fill the table
 from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, DesiredOutput, Logic
 from tidemill.renderer.embedded.reduce.ordered_windows import OrderedWindowsOperator
 from tidemill.renderer.embedded.schedule import Operator, Region

@@ -9,8 +9,9 @@ too, it is a copy of the pages that were looked at, dropped with all else that w
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
+import attrs
 import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
@@ -30,22 +31,23 @@ from tidemill.renderer.embedded.kernels.updates import (
     numbered,
     stacked,
 )
-from tidemill.renderer.embedded.reduce.window_updates import ComputedWhole, NewUpdates, added_up, by_time, compressed
+from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
+from tidemill.renderer.embedded.operators.keyed import Stored
+from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
+from tidemill.renderer.embedded.reduce.group_rows import GroupRows
+from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, DesiredOutput
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder
-from tidemill.renderer.embedded.windows.edits import Edit, ManyEdits
-from tidemill.renderer.embedded.windows.few_rows import calls_of_few
-from tidemill.renderer.embedded.windows.large_partitions import Key, LargePartitions, updates_of
-from tidemill.renderer.embedded.windows.many_changes import CallsOfMany
-from tidemill.renderer.embedded.windows.many_places import edits_of
-from tidemill.renderer.embedded.windows.ordered import changed_rows, rows_with_values
-from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
-from tidemill.renderer.embedded.windows.ordering import order_of_rows
-from tidemill.renderer.embedded.windows.partitions_in_order import partitions_in_order
-from tidemill.renderer.embedded.windows.reach import Reach
-from tidemill.renderer.embedded.windows.recompute import GivenRows, recompute
+from tidemill.renderer.embedded.windows.affected import Reach
+from tidemill.renderer.embedded.windows.changes import Evaluator
+from tidemill.renderer.embedded.windows.chunks import Edits
+from tidemill.renderer.embedded.windows.evaluate import recompute
+from tidemill.renderer.embedded.windows.large_partitions import Key, LargePartitions, partitions_in_order, updates_of
+from tidemill.renderer.embedded.windows.order_index import OrderIndex
+from tidemill.renderer.embedded.windows.ordering import GivenRows, order_of_rows
+from tidemill.renderer.embedded.windows.scalar import Scalar
 from tidemill.renderer.runs import failures
 
 __all__ = ["OrderedWindowsOperator"]
@@ -58,14 +60,49 @@ A step takes half as long there, and making the order about as long as a step: b
 SMALL: Final = 64
 """Rows below which it is not any more."""
 FEW: Final = 8
-"""Updates up to which they are looked at one by one, whether they are of one partition, and sorted."""
+"""Updates up to which they are looked at one by one, whether they are of one partition, and looked for."""
 MANY: Final = 32
 """Where one in so many rows changes, or more, the partition is computed whole, which takes no longer there."""
 
-AT_ONCE: Final = 64
-"""Rows of a partition that change from which on their places are found together."""
-SPREAD: Final = 8192
-"""But where no more than one in so many changes: all rows are gone through for it."""
+
+@attrs.define
+class _NewUpdates:
+    """New updates of one time, of partitions by their numbers."""
+
+    names: list[Key]
+    """The keys of the partitions, as tuples."""
+    keys: Codes
+    owner: Ints
+    """The number of each update's partition."""
+    updates: UpdateArray
+    time: int
+
+    def mask(self, numbers: Collection[int]) -> Bools:
+        """Return which updates are of some of the partitions."""
+        wanted = np.zeros(len(self.names), np.bool_)
+        wanted[list(numbers)] = True
+        return wanted.take(self.owner)
+
+
+class _ComputedWhole(NamedTuple):
+    """Partitions, by numbers, computed whole."""
+
+    rows: GivenRows
+    """The rows before, and then those after, with other numbers."""
+    old: int
+    """How many are those before."""
+    source: Ints
+    """In the windows' order, which of the rows has the values."""
+    values: Codes
+    after: GivenRows
+    """The rows after."""
+    stored_of: Ints
+    """The numbers of the partitions of what the spine had of them."""
+    stored: UpdateArray
+
+    def of(self, numbers: Collection[int]) -> GivenRows:
+        """Return the rows after of some of the partitions."""
+        return _compressed(self.after, np.isin(self.after.partition, list(numbers)))
 
 
 class OrderedWindowsOperator(Operator):
@@ -85,13 +122,17 @@ class OrderedWindowsOperator(Operator):
         kept = windows.kept(self._width)
         self._kept = np.array(kept, np.int64)
         """Which of a row's codes come out again."""
-        self._keeps_all = kept == tuple(range(len(schema)))
+        by = windows.order[0].column if windows.order else 0
+        self._leading = kept.index(by) if by in kept else 0
+        """The first of the ORDER BY columns among these, if it is."""
         layout = UpdateLayout(tuple(range(self._width)), self._types, 1, self.schedule.users)
         self._spine = Spine(layout, self.since, self.schedule.transaction)
         self._reach = Reach.of(windows, self._types)
         """How far changes reach; None where they may reach to an end of the partition."""
-        self._calls = calls_of_few(windows, self._types)
-        self._calls_of_many = CallsOfMany.of(windows, self._types, self._reach, interner, self._kept)
+        self._evaluator = None
+        if self._reach is not None:
+            self._evaluator = Evaluator(windows, self._types, self._reach, interner, self._kept)
+        self._scalar = Scalar.of(windows, self._types, self._reach, self._kept)
         self._order = order_of_rows(windows, self._types, interner, self._width)
         self._by = KeyOrder(self._order, len(windows.order))
         if self._reach is not None:
@@ -104,7 +145,7 @@ class OrderedWindowsOperator(Operator):
             return
         if largest(new[-1]) > COUNT_LIMIT:
             raise failures.too_many(self.node)
-        parts = by_time(new, self._codes)
+        parts = _by_time(new, self._codes)
         del new  # many rows are let go of as soon as they are stored
         changes: list[Rows] = []
         while parts:
@@ -124,23 +165,23 @@ class OrderedWindowsOperator(Operator):
                 return change
         one, owner = numbered(updates[: self._width])
         keys = updates[: self._width].take(one, axis=1)
-        new = NewUpdates(list(map(tuple, keys.T.tolist())), keys, owner, updates, int(updates[self._codes, 0]))
+        new = _NewUpdates(list(map(tuple, keys.T.tolist())), keys, owner, updates, int(updates[self._codes, 0]))
         del updates, owner
         in_order, whole = self._shared_out(new)
-        edits: dict[int, list[Edit] | ManyEdits] = {}
+        edits: dict[int, Edits] = {}
         found: list[Rows] = []
         try:
             for n, some in self._by_partition(in_order, new):
-                edits[n] = self._any_edits(in_order[n], some)
+                edits[n] = self._edits(in_order[n], some)
             if edits:
-                found = [*self._of_any_edits([(in_order[n], made) for n, made in edits.items()], new.time)]
+                found = [self._in_order([(in_order[n], made) for n, made in edits.items()], new.time)]
         except CallError:  # perhaps of a row that is only looked at: computed whole, it shows
             whole = list(range(len(new.names)))
         loaded, part = self._loaded(new, whole) if whole else ([], None)
         if part is not None:
             found.append(part)
             whole = [number for number in whole if number not in set(loaded)]
-        computed: ComputedWhole | None = None
+        computed: _ComputedWhole | None = None
         if whole:
             computed = self._computed_whole(new, np.array(whole))
             found.append(self._of_whole(computed, new))
@@ -170,13 +211,13 @@ class OrderedWindowsOperator(Operator):
         self._apply(name, rows, edits)
         return change
 
-    def _shared_out(self, new: NewUpdates) -> tuple[dict[int, OrderedPartition], list[int]]:
+    def _shared_out(self, new: _NewUpdates) -> tuple[dict[int, OrderIndex], list[int]]:
         """Return which partitions are changed in their order, by the number of the key, and which computed whole."""
         names = new.names
         if self._reach is None:
             return {}, list(range(len(names)))
-        in_order: dict[int, OrderedPartition] = {}
-        changed = added_up(new.owner, np.abs(new.updates[-1]), len(names))
+        in_order: dict[int, OrderIndex] = {}
+        changed = _added_up(new.owner, np.abs(new.updates[-1]), len(names))
         known = [self._large.get(name) for name in names]
         if self._spine.spilled is not None:
             self._look_in_order(new, known)
@@ -191,13 +232,13 @@ class OrderedWindowsOperator(Operator):
                 in_order[number] = rows
         return in_order, [n for n in range(len(names)) if n not in in_order]
 
-    def _look_in_order(self, new: NewUpdates, known: list[OrderedPartition | None]) -> None:
+    def _look_in_order(self, new: _NewUpdates, known: list[OrderIndex | None]) -> None:
         """Look at spilled partitions, and have those here that lie in order, read as far as they are looked at."""
         asked = [number for number, rows in enumerate(known) if rows is None]
         found = self._spine.in_order(new.keys.take(asked, axis=1), MANY) if asked else {}
         for at, (pages, rest) in found.items():
             name = new.names[asked[at]]
-            rows = OrderedPartition.stored(pages, self._by)
+            rows = OrderIndex.stored(pages, self._by)
             changed = consolidated(np.concatenate((rest[: self._codes], rest[-1:])))
             updates = changed.take(
                 self._order.sorted(list(changed[:-1]), np.zeros(changed.shape[1], np.int64)).order, axis=1
@@ -209,9 +250,7 @@ class OrderedWindowsOperator(Operator):
             if there is not None and not self._large.holds(name):
                 self._large.touch(name)  # before it is looked at: that reads more of it
 
-    def _by_partition(
-        self, in_order: dict[int, OrderedPartition], new: NewUpdates
-    ) -> Iterator[tuple[int, UpdateArray]]:
+    def _by_partition(self, in_order: dict[int, OrderIndex], new: _NewUpdates) -> Iterator[tuple[int, UpdateArray]]:
         """Iterate over the partitions changed in their order, with the updates of each in it, too: one sort for all."""
         owner, updates = new.owner, new.updates
         if updates.shape[1] == 1 or not in_order:
@@ -225,61 +264,41 @@ class OrderedWindowsOperator(Operator):
         for number in in_order:
             yield number, updates[:, ends[number - 1] if number else 0 : ends[number]]
 
-    def _edits(self, rows: OrderedPartition, new: UpdateArray) -> list[Edit]:
+    def _edits(self, index: OrderIndex, new: UpdateArray) -> Edits:
         """Return what updates of a partition, in its order, come to; `CallError` for too many copies of a row."""
-        found: list[Edit] = []
-        for update, numbers in zip(new.T, new.T.tolist(), strict=True):
-            row, count = update[: self._codes], numbers[-1]
-            place = rows.place_of(numbers[: self._codes])
-            if count < 0 and (there := rows.copies(place, row, -count)) < -count:
-                raise self._negative(row, there + count)
-            last = place + MOST_COPIES - count  # where no copy may be that is there already
-            if count > 0 and last < len(rows) and (last < place or rows.copies(last, row, 1)):
-                raise CallError(0, row, too_many_copies(count))
-            found.append(Edit(place, row, count))
-        return found
-
-    def _any_edits(self, rows: OrderedPartition, new: UpdateArray) -> list[Edit] | ManyEdits:
-        """Return what `_edits` does; where they are many, worked out at once."""
         codes, counts = new[: self._codes], new[-1]
-        if len(counts) < AT_ONCE or len(counts) * SPREAD < len(rows) or rows.in_memory < len(rows):
-            return self._edits(rows, new)
+        if len(counts) <= FEW:
+            places = np.array([index.place_of(row) for row in codes.T.tolist()])
+            unsure = range(len(counts))
+        else:
+            places, there = index.places_of(codes)
+            unsure = ((counts < 0) & ~there | (counts > 0) & there | (np.abs(counts) > 1)).nonzero()[0].tolist()
+        for i in unsure:
+            self._check_copies(index, places.item(i), codes[:, i], counts.item(i))
+        return Edits(places, codes, counts)
 
-        def check(some: slice, there: Bools) -> None:
-            counts = new[-1, some]
-            unsure = (counts < 0) & ~there | (counts > 0) & there | (np.abs(counts) > 1)
-            if unsure.any():
-                self._edits(rows, new[:, some].compress(unsure, axis=1))  # which looks how often each is there
+    def _check_copies(self, index: OrderIndex, place: int, row: Ints, count: int) -> None:
+        """Raise an error where a row would be there fewer than no times, or too often."""
+        if count < 0 and (there := index.copies(place, row, -count)) < -count:
+            raise self._negative(row, there + count)
+        last = place + MOST_COPIES - count  # where no copy may be that is there already
+        if count > 0 and last < len(index) and (last < place or index.copies(last, row, 1)):
+            raise CallError(0, row, too_many_copies(count))
 
-        return edits_of(rows, codes, counts, check)
-
-    def _of_any_edits(
-        self, edits: list[tuple[OrderedPartition, list[Edit] | ManyEdits]], time: int
-    ) -> Iterator[UpdateArray]:
-        """Iterate over the output's updates for edits of partitions in their order, of which some are many."""
-        by_one: list[tuple[OrderedPartition, list[Edit]]] = []
-        at_once: list[tuple[OrderedPartition, ManyEdits]] = []
-        for rows, made in edits:
-            if not isinstance(made, ManyEdits):
-                by_one.append((rows, made))
-            elif self._calls_of_many is None:
-                by_one.append((rows, made.each()))
-            else:
-                at_once.append((rows, made))
-        if self._calls_of_many is not None and at_once:
-            yield self._calls_of_many.updates(at_once, time)
-        if by_one:
-            yield self._in_order(by_one, time)
-
-    def _in_order(self, edits: list[tuple[OrderedPartition, list[Edit]]], time: int) -> UpdateArray:
+    def _in_order(self, edits: list[tuple[OrderIndex, Edits]], time: int) -> UpdateArray:
         """Return the output's updates for edits of partitions in their order, which are not made yet."""
-        assert self._reach is not None
-        changed = changed_rows(self._windows, self._types, self._reach, edits, self._interner, calls=self._calls)
-        updates = self._room(changed.rows.shape[1], time)
-        updates[: len(self._kept)] = changed.rows if self._keeps_all else changed.rows.take(self._kept, axis=0)
-        updates[len(self._kept) : -2] = changed.values
-        updates[-1, : changed.gone] = -1
-        return updates if changed.differ else consolidated(updates)
+        few = self._scalar.changed(*edits[0]) if self._scalar is not None and len(edits) == 1 else None
+        assert self._evaluator is not None
+        found = [*self._evaluator.changed(edits)] if few is None else [few]
+        rows, gone = found[0]
+        if len(found) > 1:
+            gone = sum([some.gone for some in found])
+            parts = [*[some.rows[:, : some.gone] for some in found], *[some.rows[:, some.gone :] for some in found]]
+            rows = np.concatenate(parts, axis=1)
+        updates = self._room(rows.shape[1], time)
+        updates[:-2] = rows
+        updates[-1, :gone] = -1
+        return consolidated(updates) if _may_be_equal(rows[: len(self._kept)], gone, self._leading) else updates
 
     def _room(self, count: int, time: int) -> UpdateArray:
         """Return room for so many updates of the output, at a time; each with count 1."""
@@ -294,7 +313,7 @@ class OrderedWindowsOperator(Operator):
 
     # -- whole partitions ----------------------------------------------------------------------------------------------
 
-    def _loaded(self, new: NewUpdates, which: list[int]) -> tuple[list[int], Rows | None]:
+    def _loaded(self, new: _NewUpdates, which: list[int]) -> tuple[list[int], Rows | None]:
         """Put those of the partitions in order that are large and had no rows, and return them, with their updates.
 
         Values are worked out some rows at a time, so that there is no need of more memory than for rows and values.
@@ -302,7 +321,7 @@ class OrderedWindowsOperator(Operator):
         come = self._large_and_new(new, which)
         if not come:
             return [], None
-        assert self._reach is not None
+        assert self._evaluator is not None
         copies = largest(new.updates[-1])
         partitions = dict(self._ordered(self._given(new, come)))
         if len(come) == len(new.names):
@@ -310,7 +329,7 @@ class OrderedWindowsOperator(Operator):
         by_rows = copies == 1 and self.readers_take_rows
         count, at = sum(map(len, partitions.values())), 0
         updates: Rows = self._room_by_rows(count, new.time) if by_rows else self._room(count, new.time)
-        computed = rows_with_values(self._windows, self._types, self._reach, partitions.values(), self._interner)
+        computed = self._evaluator.rows_with_values(partitions.values())
         try:
             for codes, values in computed:
                 end = at + codes.shape[1]
@@ -327,7 +346,7 @@ class OrderedWindowsOperator(Operator):
             self._large.put(new.names[number], partition)
         return come, updates if copies == 1 else consolidated(_matrix(updates))
 
-    def _large_and_new(self, new: NewUpdates, which: list[int]) -> list[int]:
+    def _large_and_new(self, new: _NewUpdates, which: list[int]) -> list[int]:
         """Return the partitions that are large and had no rows, where it is worth something to know them."""
         reach, counts = self._reach, new.updates[-1]
         if reach is None or reach.to_first or reach.to_last or self._spine.spilled is not None:
@@ -339,12 +358,12 @@ class OrderedWindowsOperator(Operator):
         names = new.names
         return [n for n in which if sizes[n] >= LARGE and n not in with_rows and not self._large.holds(names[n])]
 
-    def _given(self, new: NewUpdates, which: list[int]) -> GivenRows:
+    def _given(self, new: _NewUpdates, which: list[int]) -> GivenRows:
         """Return the rows of new updates of some of the partitions."""
         rows = GivenRows(new.owner, new.updates[: self._codes], new.updates[-1])
-        return rows if len(which) == len(new.names) else compressed(rows, new.mask(which))
+        return rows if len(which) == len(new.names) else _compressed(rows, new.mask(which))
 
-    def _computed_whole(self, new: NewUpdates, which: Ints) -> ComputedWhole:
+    def _computed_whole(self, new: _NewUpdates, which: Ints) -> _ComputedWhole:
         """Return some of the partitions computed whole, before and after."""
         found, stored = self._spine.find(new.keys.take(which, axis=1))
         found = which.take(found)
@@ -353,7 +372,7 @@ class OrderedWindowsOperator(Operator):
             before += self._large.numbered(new.names[number], number)
         change = self._given(new, which.tolist())
         if not before:
-            return ComputedWhole(change, 0, *self._values(change, change), change, found, stored)
+            return _ComputedWhole(change, 0, *self._values(change, change), change, found, stored)
         old = consolidated(np.concatenate(before, axis=1))
         come = np.concatenate((change.partition[None], change.codes, change.counts[None]))
         rows = np.concatenate((old, consolidated(np.concatenate((old, come), axis=1))), axis=1)
@@ -361,9 +380,9 @@ class OrderedWindowsOperator(Operator):
         after = GivenRows(rows[0, gone:].copy(), rows[1:-1, gone:], rows[-1, gone:])
         rows[0, gone:] += len(new.names)
         given = GivenRows(rows[0], rows[1:-1], rows[-1])
-        return ComputedWhole(given, gone, *self._values(given, after), after, found, stored)
+        return _ComputedWhole(given, gone, *self._values(given, after), after, found, stored)
 
-    def _of_whole(self, computed: ComputedWhole, new: NewUpdates) -> UpdateArray:
+    def _of_whole(self, computed: _ComputedWhole, new: _NewUpdates) -> UpdateArray:
         """Return the output's updates for partitions computed whole."""
         codes, source, width = computed.rows.codes, computed.source, len(self._kept)
         updates = self._room(len(source), new.time)
@@ -397,7 +416,7 @@ class OrderedWindowsOperator(Operator):
 
     # -- storing -------------------------------------------------------------------------------------------------------
 
-    def _store(self, new: NewUpdates, done: Collection[int], computed: ComputedWhole | None) -> None:
+    def _store(self, new: _NewUpdates, done: Collection[int], computed: _ComputedWhole | None) -> None:
         """Store updates, but for those of partitions that are in their order and dealt with otherwise."""
         to_spine = [n for n, name in enumerate(new.names) if not self._large.holds(name)]
         if computed is not None:
@@ -416,7 +435,9 @@ class OrderedWindowsOperator(Operator):
         if mask.any():
             self._spine.append(new.updates if mask.all() else new.updates.compress(mask, axis=1))
 
-    def _large_and_small(self, new: NewUpdates, done: Collection[int], after: GivenRows) -> tuple[list[int], list[int]]:
+    def _large_and_small(
+        self, new: _NewUpdates, done: Collection[int], after: GivenRows
+    ) -> tuple[list[int], list[int]]:
         """Return the partitions computed whole that are to be in their order, and those that are no more."""
         sizes = np.bincount(after.partition, after.counts, len(new.names)).tolist()
         may_come = self._reach is not None and self._spine.spilled is None
@@ -434,7 +455,7 @@ class OrderedWindowsOperator(Operator):
                 self._large.drop(name)
         return stay, leave
 
-    def _into_order(self, name: Key, key: Codes) -> OrderedPartition | None:
+    def _into_order(self, name: Key, key: Codes) -> OrderIndex | None:
         """Have a partition in its order whose rows are in the spine, and return it; None where they are few."""
         _, updates = self._spine.find(key)
         rows = consolidated(np.concatenate((updates[: self._codes], updates[-1:])))
@@ -447,15 +468,12 @@ class OrderedWindowsOperator(Operator):
             self._spine.remove(updates)
         return found
 
-    def _ordered(self, rows: GivenRows) -> Iterator[tuple[int, OrderedPartition]]:
+    def _ordered(self, rows: GivenRows) -> Iterator[tuple[int, OrderIndex]]:
         return partitions_in_order(rows.codes, rows.counts, rows.partition, *self._by)
 
-    def _apply(self, name: Key, rows: OrderedPartition, edits: list[Edit] | ManyEdits) -> None:
+    def _apply(self, name: Key, rows: OrderIndex, edits: Edits) -> None:
         self._large.touch(name)
-        if isinstance(edits, ManyEdits):
-            rows.apply_many(edits)
-        else:
-            rows.apply(edits)
+        rows.apply(edits)
         if len(rows) < SMALL:
             if self._large.holds(name):
                 for codes in rows.parts():
@@ -479,6 +497,21 @@ class OrderedWindowsOperator(Operator):
         self._large.rollback()
 
 
+def _may_be_equal(rows: Codes, gone: int, leading: int) -> bool:
+    """Return whether rows that go, or rows that come, may be equal: only copies are, which lie side by side.
+
+    Of copies of a row, some may get what others had. ``leading`` is the row of codes that is looked at first.
+    """
+    equal = np.ones(max(rows.shape[1] - 1, 0), np.bool_)
+    if gone:
+        equal[gone - 1 : gone] = False
+    for row in (rows[leading], *rows):
+        equal &= row[1:] == row[:-1]
+        if not np.count_nonzero(equal):
+            return False
+    return True
+
+
 def _together(changes: list[Rows]) -> Rows:
     """Return the updates of all; a list of rows stays one where there is nothing else."""
     return changes[0] if len(changes) == 1 else stacked([_matrix(some) for some in changes])
@@ -486,3 +519,78 @@ def _together(changes: list[Rows]) -> Rows:
 
 def _matrix(updates: Rows) -> UpdateArray:
     return stack(updates) if isinstance(updates, list) else updates
+
+
+def _by_time(updates: UpdateArray, row: int) -> list[UpdateArray]:
+    """Return updates by their times, which a row has, the latest first."""
+    times = updates[row]
+    if len(times) == 1 or (times == times[0]).all():
+        return [updates]
+    return [updates.compress(times == t, axis=1) for t in np.unique(times)[::-1]]
+
+
+def _added_up(owner: Ints, counts: Ints, most: int) -> list[int]:
+    """Return the sums of the counts of each owner."""
+    sums: list[int] = (counts if len(owner) == most == 1 else np.bincount(owner, counts, minlength=most)).tolist()
+    return sums
+
+
+def _compressed(rows: GivenRows, mask: Bools) -> GivenRows:
+    """Return the rows that are marked."""
+    if mask.all():
+        return rows
+    return GivenRows(rows.partition.compress(mask), rows.codes.compress(mask, axis=1), rows.counts.compress(mask))
+
+
+# -- in loops, and over times of several coordinates -------------------------------------------------------------------
+
+
+class WindowsLogic:
+    """The logic of a Reduce by `Windows`: each copy of each row of the group, with the calls' values."""
+
+    consolidates = False
+    keyed_output = True
+
+    def __init__(self, node: Reduce, windows: Windows, around: Around) -> None:
+        self._node = node
+        self._windows = windows
+        self._interner = around.interner
+        schema = node.inputs[0].schema
+        self._types = schema.dtypes
+        width = len(node.keys)
+        shape = Shape(width, node.scope.coordinates, around.schedule, around.since, node)
+        self._kept = windows.kept(width)
+        columns = range(width, len(schema))
+        self._rows = GroupRows(columns, None, len(schema), shape, named=windows.row)
+
+    def spines(self) -> dict[str, Spine]:
+        return {"rows": self._rows.spine}
+
+    def drop_derived(self) -> None:
+        self._rows.drop_derived()
+
+    def gather(self, keys: Codes, owner: Ints, new: Rows) -> list[Stored]:
+        return [self._rows.gather(keys, owner, new)]
+
+    def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
+        group = Groups(self._node, keys, interesting, np.arange(len(interesting)), self._interner)
+        accumulated = self._rows.accumulated(group, interesting, seen[0])
+        at = accumulated[0]
+        rows = np.concatenate((group.codes(at), accumulated[1:-1]))
+        try:
+            source, values = recompute(self._windows, self._types, GivenRows(at, rows, accumulated[-1]), self._interner)
+        except CallError as error:
+            raise self._failed(rows, error) from None
+        found = np.concatenate([*(rows[i].take(source)[None] for i in self._kept), values])
+        return DesiredOutput(at.take(source), found, np.ones(len(source), np.int64))
+
+    def _failed(self, rows: Codes, error: CallError) -> Exception:
+        schema = self._node.inputs[0].schema
+        (row,) = decode_rows(schema, rows[:, [error.row]], self._interner)
+        return failures.no_window_value(self._node, self._windows, row, error)
+
+
+@LOGICS(Windows)
+def _logic(node: Reduce, around: Around) -> WindowsLogic:
+    assert isinstance(node.logic, Windows)
+    return WindowsLogic(node, node.logic, around)

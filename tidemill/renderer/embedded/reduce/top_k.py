@@ -16,7 +16,7 @@ from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, DesiredOutpu
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
-from tidemill.renderer.embedded.windows.partitions import run_lengths
+from tidemill.renderer.embedded.windows.ordering import run_lengths
 
 __all__ = ["TopKLogic"]
 

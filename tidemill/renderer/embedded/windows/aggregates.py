@@ -1,37 +1,46 @@
-"""Aggregates of each row's frame."""
+"""Aggregates of each row's frame: sums are differences of prefix sums, extremes are looked up in a table of runs.
+
+Whole numbers are added up as such, floats as whole numbers of some unit: so sums are exact, however far a prefix sum
+goes round. Of frames that go on to an end of the partition, the summaries of the rows that are not here are added.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 
+from tidemill.boundary.list_columns import MOST_VALUES
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import AggregateCall
 from tidemill.expressions.windows.frames import Frame
 from tidemill.expressions.windows.in_order import ONCE_IS_ENOUGH
-from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, order_ranks
+from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, float_values, is_long_decimal, order_ranks
 from tidemill.renderer.embedded.kernels.exact_quotients import halves_up, quotients
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
-from tidemill.renderer.embedded.windows.digests import Digest, Extreme, FloatSum, exact_floats, objects
+from tidemill.renderer.embedded.kernels.long_decimals import codes_of, values_of
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints, largest
 from tidemill.renderer.embedded.windows.distinct import DistinctSums
-from tidemill.renderer.embedded.windows.extremes import greatest, greatest_around
-from tidemill.renderer.embedded.windows.frames import frame_parts, has_its_row, is_around, over_groups
-from tidemill.renderer.embedded.windows.lists import lists
-from tidemill.renderer.embedded.windows.partitions import Partitions, RefusedError
-from tidemill.renderer.embedded.windows.sums import (
-    FrameSums,
-    ShortFrameSums,
-    Summation,
-    decimal_codes,
-    float_totals,
-    whole_numbers,
+from tidemill.renderer.embedded.windows.frame import (
+    Part,
+    Partitions,
+    RefusedError,
+    frame_parts,
+    has_its_row,
+    is_around,
+    over_groups,
+    prefix_counts,
 )
+from tidemill.renderer.embedded.windows.summaries import MANTISSA, Extreme, FloatSum, Summary, exact_floats
 
 __all__ = ["aggregate"]
+
+TRUE: Final = 1
+"""The code of true."""
+_LARGEST_POWER: Final = 1000
 
 
 def aggregate(rows: Partitions, call: AggregateCall) -> Ints:
@@ -54,7 +63,7 @@ def _count(rows: Partitions, call: AggregateCall) -> Ints:
 def _count_beyond(rows: Partitions, call: AggregateCall) -> Ints | None:
     if call.aggregate.column is None:
         return rows.count_beyond(call.frame)
-    known = rows.beyond(call.frame, Digest("known", call.aggregate.column))
+    known = rows.beyond(call.frame, Summary("known", call.aggregate.column))
     return None if known is None else np.array(known, np.int64).repeat(rows.sizes)
 
 
@@ -70,11 +79,11 @@ def _is_of_distinct(call: AggregateCall) -> bool:
     return call.distinct and call.function not in ONCE_IS_ENOUGH
 
 
-def _summation(rows: Partitions, call: AggregateCall) -> Summation:
+def _summation(rows: Partitions, call: AggregateCall) -> _FrameSums | DistinctSums:
     if _is_of_distinct(call):
         assert call.aggregate.column is not None
         return DistinctSums(rows, call.aggregate.column, call.frame)
-    return ShortFrameSums.of_frame(rows, call.frame) or FrameSums(frame_parts(rows, call.frame))
+    return _FrameSums(frame_parts(rows, call.frame))
 
 
 def _sum(rows: Partitions, call: AggregateCall) -> Ints:
@@ -92,7 +101,7 @@ def _avg(rows: Partitions, call: AggregateCall) -> Ints:
     column, output = _column(call), call.output
     summed, counts = _summation(rows, call), _count(rows, call)
     some = _some(rows, call)
-    if some is not None or rows.asked is not None:  # frames of rows that are only looked at may be found empty
+    if some is not None or rows.excerpt is not None:  # frames of rows that are only looked at may be found empty
         counts = np.maximum(counts, 1)
     if rows.types[column].name == "float64":
         with np.errstate(invalid="ignore"):
@@ -104,14 +113,14 @@ def _avg(rows: Partitions, call: AggregateCall) -> Ints:
     return _decimals(rows, halves_up(total * unit, counts), some, output)
 
 
-def _total(rows: Partitions, call: AggregateCall, summed: Summation, *, times: int = 1) -> Any:
-    """Return the sums of whole numbers, for `whole_numbers` so many times as large."""
+def _total(rows: Partitions, call: AggregateCall, summed: _FrameSums | DistinctSums, *, times: int = 1) -> Any:
+    """Return the sums of whole numbers, for `_whole_numbers` so many times as large."""
     column = _column(call)
-    beyond = rows.beyond(call.frame, Digest("whole", column))
+    beyond = rows.beyond(call.frame, Summary("whole", column))
     if beyond is None:
-        return summed.of(whole_numbers(rows, column, times=times))
-    numbers = whole_numbers(rows, column, times=times, more=max(map(abs, beyond), default=0))
-    return summed.of(numbers) + objects(beyond, rows.sizes).astype(numbers.dtype)
+        return summed.of(_whole_numbers(rows, column, times=times))
+    numbers = _whole_numbers(rows, column, times=times, more=max(map(abs, beyond), default=0))
+    return summed.of(numbers) + _objects(beyond, rows.sizes).astype(numbers.dtype)
 
 
 def _spread(rows: Partitions, call: AggregateCall) -> Ints:
@@ -124,15 +133,15 @@ def _spread(rows: Partitions, call: AggregateCall) -> Ints:
         values, special = _finite(rows, column)
         whole, power = exact_floats(values)
     else:
-        whole = whole_numbers(rows, column, squared=True, times=2)
+        whole = _whole_numbers(rows, column, squared=True, times=2)
     beyond = _spread_beyond(rows, call)
     if beyond is None:
         totals, squares = summed.of(whole), summed.of(whole * whole)
     else:
         unit = min([power, *(some.unit for some, _ in beyond)])
         whole, power = whole.astype(object) << (power - unit), unit
-        more = objects([some.at_unit(unit) for some, _ in beyond], rows.sizes)
-        more_squares = objects([some.at_unit(2 * unit) for _, some in beyond], rows.sizes)
+        more = _objects([some.at_unit(unit) for some, _ in beyond], rows.sizes)
+        more_squares = _objects([some.at_unit(2 * unit) for _, some in beyond], rows.sizes)
         totals, squares = summed.of(whole) + more, summed.of(whole * whole) + more_squares
     scale = 10 ** (2 * dtype.scale) << -2 * power
     several = counts > 1
@@ -151,15 +160,18 @@ def _spread_beyond(rows: Partitions, call: AggregateCall) -> list[tuple[FloatSum
     """Return the sums of what is not here, and of its squares, for each partition; None for nothing."""
     column = _column(call)
     if rows.types[column].name == "float64":
-        sums, squares = (rows.beyond(call.frame, Digest(kind, column)) for kind in ("floats", "floats squared"))
+        sums, squares = (rows.beyond(call.frame, Summary(kind, column)) for kind in ("floats", "floats squared"))
     else:
-        sums, squares = (rows.beyond(call.frame, Digest(kind, column)) for kind in ("whole", "squares"))
+        sums, squares = (rows.beyond(call.frame, Summary(kind, column)) for kind in ("whole", "squares"))
         sums, squares = (None if some is None else [FloatSum(n) for n in some] for some in (sums, squares))
     return None if sums is None or squares is None else list(zip(sums, squares, strict=True))
 
 
 def _special_in_frame(
-    rows: Partitions, summed: Summation, special: Bools | None, beyond: list[tuple[FloatSum, FloatSum]] | None
+    rows: Partitions,
+    summed: _FrameSums | DistinctSums,
+    special: Bools | None,
+    beyond: list[tuple[FloatSum, FloatSum]] | None,
 ) -> Bools | None:
     """Return whether frames have NaN or an infinity, of which it is known where here there are some."""
     in_frame = None if special is None else summed.of(special.astype(np.int64)) > 0
@@ -169,12 +181,12 @@ def _special_in_frame(
     return elsewhere if in_frame is None else in_frame | elsewhere
 
 
-def _floats(rows: Partitions, call: AggregateCall, summed: Summation) -> Any:
+def _floats(rows: Partitions, call: AggregateCall, summed: _FrameSums | DistinctSums) -> Any:
     """Return the correctly rounded sums of floats, as IEEE has those with NaN and infinities."""
     column = _column(call)
     values, special = _finite(rows, column)
-    beyond = rows.beyond(call.frame, Digest("floats", column)) or []
-    totals = float_totals(values, summed, rows.longest, (beyond, rows.sizes) if beyond else None)
+    beyond = rows.beyond(call.frame, Summary("floats", column)) or []
+    totals = _float_totals(values, summed, rows.longest, (beyond, rows.sizes) if beyond else None)
     if special is None and not any(some.nan or some.plus or some.minus for some in beyond):
         return totals
     given = float_values(rows.codes(column))
@@ -202,7 +214,7 @@ def _finite(rows: Partitions, column: int) -> tuple[Any, Bools | None]:
 def _decimals(rows: Partitions, total: Any, some: Bools | None, output: DType) -> Ints:
     if some is not None:
         total = np.where(some, total, 0)
-    return _where(some, decimal_codes(_checked(rows, total, 10**output.precision - 1), output, rows.interner))
+    return _where(some, _decimal_codes(_checked(rows, total, 10**output.precision - 1), output, rows.interner))
 
 
 def _checked(rows: Partitions, numbers: Any, limit: int) -> Any:
@@ -227,7 +239,7 @@ def _extreme(rows: Partitions, call: AggregateCall) -> Ints:
     column = _column(call)
     sign = -1 if call.aggregate.function == "min" else 1  # NULL, turned round, is NULL
     codes, here = rows.codes(column), len(rows)
-    beyond = rows.beyond(call.frame, Digest("least" if sign < 0 else "greatest", column))
+    beyond = rows.beyond(call.frame, Summary("least" if sign < 0 else "greatest", column))
     if beyond is not None:
         more = np.array([some.code if isinstance(some, Extreme) else some for some in beyond], np.int64)
         codes = np.concatenate((codes, more))
@@ -256,47 +268,12 @@ def _greatest(numbers: Ints, rows: Partitions, frame: Frame) -> Ints:
             return found
         return np.maximum(found, numbers)
     wanted = rows.wanted
-    width = _width_around(frame)
-    if wanted is not None and width is not None and len(wanted) > len(rows) // 4:
-        return _greatest_around(numbers, rows, wanted, *width)
     parts = frame_parts(rows, frame)
     if wanted is None:
-        return greatest(numbers, parts)
+        return _greatest_of(numbers, parts)
     # Frames of the others are cut off, each elsewhere: lengths of all kinds, and so all levels of the table.
     found = np.full(len(rows), NULL)
-    found[wanted] = greatest(numbers, [(start.take(wanted), end.take(wanted)) for start, end in parts])
-    return found
-
-
-def _width_around(frame: Frame) -> tuple[int, int] | None:
-    """Return how many rows before each and after it are in its frame, which leaves out none; else None."""
-    low, high = frame.start, frame.end
-    if frame.mode != "rows" or frame.exclusion != "no others" or not is_around(frame):
-        return None
-    return (-low, high) if isinstance(low, int) and isinstance(high, int) else None
-
-
-def _greatest_around(numbers: Ints, rows: Partitions, wanted: Ints, before: int, after: int) -> Ints:
-    """Return the greatest numbers of frames of so many rows before and after, of which few are cut off.
-
-    Those of rows that are only looked at are, and nobody asks for them.
-    """
-    found = greatest_around(numbers, before, after)
-    if rows.asked is not None:
-        low, high = np.array(rows.asked).T
-        if (low - rows.starts >= before).all() and (rows.starts + rows.sizes - high >= after).all():
-            return found
-    front = np.minimum(rows.sizes, before)
-    back = np.minimum(rows.sizes - front, after)
-    is_cut_off = np.tile(np.array([True, False, True]), len(rows.starts)).repeat(
-        np.stack((front, rows.sizes - front - back, back), axis=1).ravel()
-    )
-    places = wanted.compress(is_cut_off.take(wanted))
-    if len(places):
-        number = rows.starts.searchsorted(places, "right") - 1
-        first = rows.starts.take(number)
-        end = np.minimum(places + after + 1, first + rows.sizes.take(number))
-        found[places] = greatest(numbers, [(np.maximum(places - before, first), end)])
+    found[wanted] = _greatest_of(numbers, [(start.take(wanted), end.take(wanted)) for start, end in parts])
     return found
 
 
@@ -312,7 +289,154 @@ def _column(call: AggregateCall) -> int:
     return call.aggregate.column
 
 
+# -- exact sums --------------------------------------------------------------------------------------------------------
+
+
+class _FrameSums:
+    """Sums over all rows of each frame, which are differences of prefix sums.
+
+    With int64 these are exact whenever the sums themselves fit, however far a prefix sum has gone round.
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+
+    def of(self, numbers: Any) -> Any:
+        before = np.zeros(len(numbers) + 1, numbers.dtype)
+        numbers.cumsum(out=before[1:])
+        (start, end), *more = self._parts
+        total = before.take(end) - before.take(start)
+        for start, end in more:
+            total += before.take(end) - before.take(start)
+        return total
+
+
+def _whole_numbers(rows: Partitions, column: int, *, squared: bool = False, times: int = 1, more: int = 0) -> Any:
+    """Return the values of a column that holds no floats as whole numbers of its last digit, 0 for NULL.
+
+    They are int64 where that holds any sum of a partition's values, which may be by so much larger, or squares of such
+    a sum, so many times as large; else objects.
+    """
+    codes, dtype = rows.codes(column), rows.types[column]
+    if is_long_decimal(dtype):
+        values = values_of(codes, rows.interner)
+        if values.dtype == object:
+            return values
+    else:
+        known = rows.known(column)
+        values = codes if known is None else np.where(known, codes, 0)
+    most = largest(values) * rows.longest + more
+    fits = (most**2 if squared else most) * times <= INT64_LIMIT
+    return values if fits else values.astype(object)
+
+
+def _float_totals(
+    values: Any, summed: _FrameSums | DistinctSums, longest: int, beyond: tuple[list[FloatSum], Ints] | None = None
+) -> Any:
+    """Return the correctly rounded sums of finite floats over each frame, of at most so many values.
+
+    With ``beyond``, sums and for how many places each is, that is added.
+    Floats that are not too far apart, a few powers of ten, are two whole numbers of a unit each, whose sums are exact;
+    and so is the one floating-point addition that puts these together, but for its rounding.
+    """
+    if beyond is not None:
+        numbers, least_unit = exact_floats(values)
+        sums, places = beyond
+        unit = min(least_unit, *(value.unit for value in sums))
+        total = summed.of(numbers << (least_unit - unit)) + _objects([value.at_unit(unit) for value in sums], places)
+        return quotients(total, np.full(len(values), 1 << -unit, object))
+    magnitudes = np.abs(values)
+    least, greatest = magnitudes.min(initial=math.inf), magnitudes.max(initial=0.0)
+    if not greatest:
+        return np.zeros(len(values))
+    if not least:
+        least = magnitudes[magnitudes > 0].min()
+    unit, top, more = math.frexp(least)[1] - MANTISSA, math.frexp(greatest)[1], longest.bit_length()
+    low_bits = min(MANTISSA - 1, 62 - more)
+    if top - unit + more >= low_bits + MANTISSA:
+        numbers, unit = exact_floats(values)
+        return quotients(summed.of(numbers), np.full(len(values), 1 << -unit, object))
+    whole = _scaled(values, -unit)
+    high = np.floor(_scaled(whole, -low_bits))
+    low = whole - _scaled(high, low_bits)
+    high, low = summed.of(high.astype(np.int64)), summed.of(low.astype(np.int64))
+    high += low >> low_bits
+    low &= (1 << low_bits) - 1
+    with np.errstate(over="ignore"):  # infinite, as IEEE has it
+        return _scaled(_scaled(high.astype(np.float64), low_bits) + low, unit)
+
+
+def _scaled(values: Any, power: int) -> Any:
+    """Return floats times a power of two, where that is exact and in range."""
+    return values * math.ldexp(1.0, power) if abs(power) < _LARGEST_POWER else np.ldexp(values, power)
+
+
+def _objects(values: Sequence[int], counts: Ints) -> Any:
+    """Return Python's numbers as objects, each so often."""
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found.repeat(counts)
+
+
+def _decimal_codes(totals: Any, dtype: DType, interner: Interner) -> Ints:
+    """Return the codes of decimals, given as whole numbers of their type's last digit."""
+    if is_long_decimal(dtype):
+        return codes_of(totals, interner)
+    codes: Ints = totals.astype(np.int64, copy=False)
+    return codes
+
+
+# -- extremes and lists ------------------------------------------------------------------------------------------------
+
+
+def _greatest_of(numbers: Ints, parts: Sequence[Part]) -> Ints:
+    """Return the greatest number in each of some frames; the least number there is, NULL, for none.
+
+    They are looked up in a table of the greatest of every run of 1, 2, 4, 8 and so on, of which one level is held at a
+    time: any run is two of the table's, which may overlap.
+    """
+    result = np.full(len(parts[0][0]), NULL)
+    levels = [np.frexp(end - start)[1] - 1 for start, end in parts]  # of 0: -1
+    counts = [np.bincount(level + 1).tolist() for level in levels]
+    table, most = numbers, max(map(len, counts)) - 2
+    for power in range(most + 1):
+        size = 1 << power
+        for (start, end), level, count in zip(parts, levels, counts, strict=True):
+            if power + 1 >= len(count) or not count[power + 1]:
+                continue
+            if count[power + 1] == len(level):
+                np.maximum(result, np.maximum(table.take(start), table.take(end - size)), out=result)
+                continue
+            here = (level == power).nonzero()[0]
+            found = np.maximum(table.take(start.take(here)), table.take(end.take(here) - size))
+            result[here] = np.maximum(result.take(here), found)
+        if power < most:
+            table = np.maximum(table[:-size], table[size:])
+    return result
+
+
+def _lists(rows: Partitions, call: AggregateCall) -> Ints:
+    """Return the numbers of the lists of each frame's values, in the window's order or, without one, by value."""
+    column, condition = call.aggregate.column, call.aggregate.condition
+    assert column is not None
+    codes, parts = rows.codes(column), frame_parts(rows, call.frame)
+    if condition is not None:
+        taken = rows.codes(condition) == TRUE
+        before = prefix_counts(taken)
+        codes, parts = codes[taken], [(before.take(start), before.take(end)) for start, end in parts]
+    lengths = np.sum([end - start for start, end in parts], axis=0)
+    if lengths.max(initial=0) > MOST_VALUES:
+        raise RefusedError(int(lengths.argmax()), "overflow")
+    values = codes.tolist()
+    runs = zip(*(zip(start.tolist(), end.tolist(), strict=True) for start, end in parts), strict=True)
+    found = [tuple(chain.from_iterable(values[a:b] for a, b in run)) for run in runs]
+    if not rows.windows.order:
+        ranks = dict(zip(values, order_ranks(codes, rows.types[column], rows.interner).tolist(), strict=True))
+        found = [tuple(sorted(some, key=ranks.__getitem__)) for some in found]
+    return np.array([rows.interner.number(some) for some in found], np.int64)
+
+
 _AGGREGATES: Final[dict[str, Callable[[Partitions, AggregateCall], Ints]]] = {
     "count": _count, "sum": _sum, "avg": _avg, "variance": _spread, "stddev": _spread, "min": _extreme,
-    "max": _extreme, "bool_or": _bool, "bool_and": _bool, "list": lists,
+    "max": _extreme, "bool_or": _bool, "bool_and": _bool, "list": _lists,
 }  # fmt: skip

@@ -1,36 +1,68 @@
-"""Chunks: some rows of a large partition, one after another, in memory or read from elsewhere when looked at first."""
+"""Chunks of sorted rows, in memory or read from elsewhere when looked at first, and edits of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, first_numbers
 from tidemill.renderer.embedded.trace.stored_order import StoredPage
-from tidemill.renderer.embedded.windows.digests import Digest
-from tidemill.renderer.embedded.windows.edits import ManyEdits, edited_pieces, places_from
+from tidemill.renderer.embedded.windows.summaries import Summarise, Summary
 
-__all__ = ["PLACES", "Chunk", "StoredChunk", "edited_chunks", "leads_of", "parts_of"]
+__all__ = ["EVERY", "Changed", "Chunk", "Edits", "StoredChunk", "divided", "edited", "edited_pieces", "places_from"]
 
-PLACES: Final = np.arange(1 << 12)
-"""Where peer groups begin in a chunk of which each row is one: for all such chunks of usual size."""
+EVERY: Final = np.arange(1 << 12)
+"""The starts of peer groups in a chunk whose rows have no peers: one array for all chunks of usual size."""
+
+
+class Edits(NamedTuple):
+    """Copies of rows to put in before places, or to take out from places on, where their number is negative.
+
+    Places ascend, and are those before all edits.
+    """
+
+    places: Ints
+    rows: Codes
+    copies: Ints
+
+    @property
+    def ends(self) -> Ints:
+        """The place after the rows taken out, of each."""
+        return self.places - np.minimum(self.copies, 0)
+
+    @property
+    def end(self) -> int:
+        """The last of these."""
+        return self.places.item(-1) - min(self.copies.item(-1), 0)
+
+    def part(self, low: int, high: int) -> Edits:
+        """Return the edits from one up to another."""
+        return Edits(self.places[low:high], self.rows[:, low:high], self.copies[low:high])
+
+
+class Changed(NamedTuple):
+    """Rows that go, and then rows that come: codes as far as they come out again, and below them the calls' values."""
+
+    rows: Codes
+    gone: int
+    """How many go."""
 
 
 class Chunk:
     """Some rows of the partition, one after another."""
 
-    __slots__ = ("codes", "digests", "leads", "starts")
+    __slots__ = ("codes", "leads", "starts", "summaries")
 
     def __init__(self, codes: Codes, leads: Ints) -> None:
         self.codes = codes
         self.leads = leads
-        """The numbers of the rows' first ORDER BY column, which never fall."""
+        """The sort numbers of the rows' first ORDER BY column, which never fall."""
         self.starts: Ints | None = None
         """Where peer groups begin, once that was asked."""
-        self.digests: dict[Digest, Any] | None = None
-        """What its rows come to, as far as that was asked: nobody asks most chunks, so these have no dict."""
+        self.summaries: dict[Summary, Any] | None = None
+        """Summaries of its rows, once they were asked: of most chunks nobody asks, so these have no dict."""
 
     @property
     def size(self) -> int:
@@ -38,7 +70,7 @@ class Chunk:
 
     @property
     def first(self) -> int:
-        """The first row's number."""
+        """The first row's sort number."""
         return int(self.leads[0])
 
     @property
@@ -53,28 +85,28 @@ class Chunk:
     @property
     def bytes(self) -> int:
         leads = 0 if self.leads.base is not None else self.leads.nbytes  # else they are the codes
-        starts = 0 if self.starts is None or self.starts.base is PLACES else self.starts.nbytes
+        starts = 0 if self.starts is None or self.starts.base is EVERY else self.starts.nbytes
         return self.codes.nbytes + leads + starts
 
-    def digest(self, wanted: Digest, made: Callable[[Ints], Any]) -> Any:
-        if self.digests is None:
-            self.digests = {}
-        if wanted not in self.digests:
-            self.digests[wanted] = made(self.codes[wanted.column])
-        return self.digests[wanted]
+    def summary(self, wanted: Summary, summarise: Summarise) -> Any:
+        if self.summaries is None:
+            self.summaries = {}
+        if wanted not in self.summaries:
+            self.summaries[wanted] = summarise(wanted, self.codes[wanted.column])
+        return self.summaries[wanted]
 
 
 class StoredChunk(Chunk):
-    """Rows outside of memory, which are read when they are looked at first: what is known of them is not."""
+    """Rows outside of memory, which are read when they are looked at first; what is known of them is not."""
 
     __slots__ = ("_number", "page")
 
     def __init__(self, page: StoredPage, number: Callable[[Codes], Ints]) -> None:
-        # Not those of a chunk: a slot without a value is what has them read, and costs others nothing.
+        # Its codes and numbers are slots without a value: that is what has them read, and costs other chunks nothing.
         self.page: StoredPage | None = page
         self._number = number
         self.starts = None
-        self.digests = None
+        self.summaries = None
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("codes", "leads") or self.page is None:
@@ -106,49 +138,44 @@ class StoredChunk(Chunk):
         return super().bytes if self.page is None else 0
 
 
-def edited_chunks(  # noqa: PLR0917 - where edits are, and what they are
-    chunks: Sequence[Chunk],
-    touched: Sequence[int],
-    firsts: Sequence[int],
-    places: Sequence[int],
-    edits: ManyEdits,
-    numbers: Callable[[Codes], Ints],
-) -> list[Chunk]:
-    """Return chunks with edits made at places in those touched, of each from a first edit on, and rows' numbers anew.
+def places_from(starts: Ints, counts: Ints) -> Ints:
+    """Return so many numbers from each start on.
 
-    Chunks may have any number of rows then. Those that are edited are replaced, not written to.
+    >>> places_from(np.array([5, 9]), np.array([2, 1])).tolist()
+    [5, 6, 9]
     """
-    found, copies, rows = list(chunks), edits.copies.tolist(), edits.rows
-    for number, low, high in zip(touched, firsts, [*firsts[1:], len(places)], strict=True):
-        made = np.concatenate(edited_pieces(found[number].codes, places, copies, rows, range(low, high)), axis=1)
-        found[number] = Chunk(made, numbers(made))
+    found: Ints = first_numbers(int(counts.sum())) + (starts - counts.cumsum() + counts).repeat(counts)
     return found
 
 
-def parts_of(ends: Ints, lows: Ints, highs: Ints) -> Iterator[tuple[int, int, int]]:
-    """Iterate over the chunks that lie from some places up to others, and from where to where in each.
-
-    Chunks are given by the places after their last rows.
-
-    >>> list(parts_of(np.array([4, 9, 12]), np.array([1, 4, 7]), np.array([3, 5, 10])))
-    [(0, 1, 3), (1, 0, 1), (1, 3, 5), (2, 0, 1)]
-    """
-    some = lows < highs
-    if not some.all():
-        lows, highs = lows.compress(some), highs.compress(some)
-    starts, chunks = np.concatenate(([0], ends)), ends.searchsorted(lows, "right")
-    counts = ends.searchsorted(highs) - chunks + 1
-    if np.count_nonzero(counts != 1):  # some go on in the next chunk
-        chunks = places_from(chunks, counts)
-        lows = np.maximum(lows.repeat(counts), starts.take(chunks))
-        highs = np.minimum(highs.repeat(counts), ends.take(chunks))
-    starts = starts.take(chunks)
-    return zip(chunks.tolist(), (lows - starts).tolist(), (highs - starts).tolist(), strict=True)
+def edited(codes: Codes, edits: Edits) -> Codes:
+    """Return rows with edits made at their places among them."""
+    return np.concatenate(edited_pieces(codes, edits), axis=1)
 
 
-def leads_of(chunks: Sequence[Chunk], asked: Ints) -> Iterator[tuple[Ints, int, int]]:
-    """Iterate over the numbers of rows in the chunks that are asked for, and which, one after another, ask for each."""
-    firsts = np.concatenate(([True], asked[1:] != asked[:-1])).nonzero()[0] if len(asked) else asked
-    bounds = [*firsts.tolist(), len(asked)]
-    for number, low, high in zip(asked.take(firsts).tolist(), bounds, bounds[1:], strict=False):
-        yield chunks[number].leads, low, high
+def edited_pieces(codes: Codes, edits: Edits) -> list[Codes]:
+    """Return what `edited` does, in pieces."""
+    pieces: list[Codes] = []
+    done, rows = 0, edits.rows
+    for number, (place, copies) in enumerate(zip(edits.places.tolist(), edits.copies.tolist(), strict=True)):
+        pieces.append(codes[:, done:place])
+        done = place
+        if copies > 0:
+            row = rows[:, number : number + 1]
+            pieces.append(row if copies == 1 else row.repeat(copies, axis=1))
+        else:
+            done -= copies
+    pieces.append(codes[:, done:])
+    return pieces
+
+
+def divided(edits: Edits, beyond: Bools, ends: Ints) -> Edits:
+    """Return edits with those that go beyond an end divided there."""
+    times = beyond + 1
+    at = (times.cumsum() - 1).compress(beyond)  # the second parts
+    places, copies, ends = edits.places.repeat(times), edits.copies.repeat(times), ends.compress(beyond)
+    left = edits.ends.compress(beyond) - ends
+    copies[at - 1] += left
+    copies[at] = -left
+    places[at] = ends
+    return Edits(places, edits.rows.repeat(times, axis=1), copies)

@@ -16,9 +16,8 @@ import numpy as np
 from tidemill.expressions.windows.frames import Frame
 from tidemill.renderer.embedded.kernels.sorting import sort_by
 from tidemill.renderer.embedded.kernels.updates import Ints
-from tidemill.renderer.embedded.windows.frames import frame_bounds, hole
-from tidemill.renderer.embedded.windows.partitions import Partitions, prefix_counts, run_lengths
-from tidemill.renderer.embedded.windows.sorting import positions
+from tidemill.renderer.embedded.windows.frame import Partitions, frame_bounds, hole, positions, prefix_counts
+from tidemill.renderer.embedded.windows.ordering import run_lengths
 
 __all__ = ["DistinctSums"]
 

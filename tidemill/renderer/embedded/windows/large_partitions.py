@@ -7,11 +7,13 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray, largest
+from tidemill.renderer.embedded.trace.row_order import RowOrder
+from tidemill.renderer.embedded.windows import order_index
 from tidemill.renderer.embedded.windows.chunks import Chunk
-from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
+from tidemill.renderer.embedded.windows.order_index import OrderIndex
 
-__all__ = ["Key", "LargePartitions", "updates_of"]
+__all__ = ["Key", "LargePartitions", "partitions_in_order", "updates_of"]
 
 Key: TypeAlias = tuple[int, ...]
 
@@ -19,7 +21,7 @@ Key: TypeAlias = tuple[int, ...]
 class _Before(NamedTuple):
     """What a partition was like before the step."""
 
-    partition: OrderedPartition | None
+    partition: OrderIndex | None
     """The rows that were in no spine; None for none."""
     state: list[Chunk] | None
     rows: int
@@ -33,19 +35,19 @@ class LargePartitions:
     """
 
     def __init__(self) -> None:
-        self._rows: dict[Key, OrderedPartition] = {}
-        self._copies: dict[Key, OrderedPartition] = {}
+        self._rows: dict[Key, OrderIndex] = {}
+        self._copies: dict[Key, OrderIndex] = {}
         self._before: dict[Key, _Before] = {}
         """Of each partition that the current step changes what it was."""
         self._counts: tuple[int, int] | None = None
         """How many rows and copies in memory there were between two steps, once that was asked: each step asks."""
 
-    def get(self, key: Key) -> OrderedPartition | None:
+    def get(self, key: Key) -> OrderIndex | None:
         """Return a partition, if it is here."""
         rows = self._rows.get(key)
         return self._copies.get(key) if rows is None else rows
 
-    def __getitem__(self, key: Key) -> OrderedPartition:
+    def __getitem__(self, key: Key) -> OrderIndex:
         """Return a partition whose rows are here and nowhere else."""
         return self._rows[key]
 
@@ -66,7 +68,7 @@ class LargePartitions:
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
-    def put(self, key: Key, rows: OrderedPartition, *, copies: bool = False) -> None:
+    def put(self, key: Key, rows: OrderIndex, *, copies: bool = False) -> None:
         """Hold a partition."""
         self.touch(key)
         (self._copies if copies else self._rows)[key] = rows
@@ -134,11 +136,11 @@ class LargePartitions:
         self._before = {}
 
     @property
-    def state(self) -> Mapping[Key, OrderedPartition]:
+    def state(self) -> Mapping[Key, OrderIndex]:
         return self._rows
 
     @state.setter
-    def state(self, state: Mapping[Key, OrderedPartition]) -> None:
+    def state(self, state: Mapping[Key, OrderIndex]) -> None:
         self._rows, self._counts = dict(state), None
 
     def _counted(self) -> tuple[int, int]:
@@ -163,3 +165,23 @@ def updates_of(codes: Codes, counts: Ints | None = None, *, time: int = 0) -> Up
     updates[-2] = time
     updates[-1] = 1 if counts is None else counts
     return updates
+
+
+def partitions_in_order(
+    codes: Codes, counts: Ints, number: Ints, order: RowOrder, peers: int
+) -> Iterator[tuple[int, OrderIndex]]:
+    """Iterate over the partitions of rows in any order, each as often as its count says, by their numbers."""
+    chunk = order_index.CHUNK
+    source = order.sorted(list(codes), number).order
+    codes = np.ascontiguousarray(codes)  # else all of it would be copied for each piece that is taken
+    once = largest(counts) == 1
+    sizes = np.bincount(number, None if once else counts).astype(np.int64).tolist()
+    if not once:
+        source = source.repeat(counts.take(source))
+    start = 0
+    for owner, size in enumerate(sizes):
+        if size:
+            end = start + size
+            pieces = (codes.take(source[at : min(at + chunk, end)], axis=1) for at in range(start, end, chunk))
+            yield owner, OrderIndex(pieces, order, peers)
+            start = end

@@ -18,7 +18,7 @@ from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints
 from tidemill.renderer.embedded.kernels.values import sort_values
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 
-__all__ = ["GivenRows", "OrderedRows", "chunks", "in_order", "order_of_rows"]
+__all__ = ["GivenRows", "OrderedRows", "chunks", "in_order", "order_of_rows", "run_lengths"]
 
 CHUNK: Final = 1 << 16
 """About so many rows are looked at at once, so that what is worked out of them stays small."""
@@ -107,3 +107,11 @@ def chunks(ordered: OrderedRows) -> Iterator[OrderedRows]:
             s[slice(*s.searchsorted([begin, end]))] - begin for s in (ordered.starts, ordered.peer_starts)
         )
         yield OrderedRows(ordered.source[begin:end], starts, peer_starts)
+
+
+def run_lengths(starts: Ints, end: int) -> Ints:
+    """Return how long runs are that follow one another up to an end."""
+    ends = np.empty_like(starts)
+    ends[:-1] = starts[1:]
+    ends[-1:] = end
+    return ends - starts

@@ -23,12 +23,9 @@ from tidemill.renderer.embedded.operators.watermarks import ROWS, AfterWatermark
 from tidemill.renderer.embedded.schedule import Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
-from tidemill.renderer.embedded.windows.closing import NEVER, Arrivals, closed_at, still_needed
-from tidemill.renderer.embedded.windows.ordering import GivenRows, OrderedRows, chunks, in_order, order_of_rows
-from tidemill.renderer.embedded.windows.partitions import Partitions, run_lengths
-from tidemill.renderer.embedded.windows.recompute import call_values
-from tidemill.renderer.embedded.windows.sliding_rows import FEW as FEW_NEW
-from tidemill.renderer.embedded.windows.sliding_rows import RowsByKey, SlidingRows, few_updates
+from tidemill.renderer.embedded.windows.evaluate import call_values
+from tidemill.renderer.embedded.windows.frame import Partitions
+from tidemill.renderer.embedded.windows.ordering import GivenRows, OrderedRows, chunks, in_order, run_lengths
 from tidemill.renderer.runs import failures
 
 __all__ = ["SlidingWindowsOperator"]
@@ -36,6 +33,22 @@ __all__ = ["SlidingWindowsOperator"]
 
 FEW: Final = 1024
 """Up to so many rows are at hand: they come and go soon, and in a spine most would be beside what takes them away."""
+
+
+NEVER: Final = 2**63 - 1
+"""The time of what has not come."""
+
+
+class _Arrivals(NamedTuple):
+    """Rows in their order, and when they came."""
+
+    ordered: OrderedRows
+    sizes: Ints
+    """How many rows each partition has."""
+    released: Ints
+    """The time at which each row was released; -1 for before the step."""
+    values: Ints
+    """The codes of the rows' values in the order."""
 
 
 class _Touched(NamedTuple):
@@ -75,11 +88,8 @@ class SlidingWindowsOperator(AfterWatermark):
         layout = UpdateLayout(keys, self._types, 1, self.schedule.users)
         self._rows = Spine(layout, self.since, transaction)
         layout = UpdateLayout(keys, [*self._types[: node.keys], INT64, INT64], 1, self.schedule.users)
-        self._at_hand: UpdateArray | RowsByKey | None = None
+        self._at_hand: UpdateArray | None = None
         """The same rows, with their counts and without what has cancelled, where they are few; else None."""
-        order = order_of_rows(node.windows, self._types, interner, node.keys)
-        self._row_by_row = None if node.distance else SlidingRows.of(node.windows, self._types, order, node.keys)
-        """Works out what comes of a few rows, where it can."""
         self._forgotten = Spine(layout, self.since, transaction)
         """Of each partition, how many rows and peer groups are not there any more."""
         self._due = HeldRows(self, node.keys, 0)
@@ -90,9 +100,7 @@ class SlidingWindowsOperator(AfterWatermark):
         new = self.ports[ROWS].take_consolidated()
         times, marks, state = self.take_limits()
         due = self._due.take_below(int(marks[-1])) if len(times) > 1 else None
-        if new is not None and due is None and new.shape[1] <= FEW_NEW and self._slide_by_row(new):
-            pass
-        elif new is not None or due is not None:
+        if new is not None or due is not None:
             self._slide(self._touched(new, due), times, marks)
         self.keep(state, None)
 
@@ -120,8 +128,6 @@ class SlidingWindowsOperator(AfterWatermark):
         if here is None:
             found, stored = self._rows.find(keys)
             return consolidated(np.concatenate((found[None], stored[: self._width], stored[-1:]))), None
-        if isinstance(here, RowsByKey):
-            here = here.updates(self._width)
         count = keys.shape[1]
         _, group = numbered(np.concatenate((keys, here[: self._keys]), axis=1))
         key_of = np.full(len(group), -1)
@@ -130,7 +136,7 @@ class SlidingWindowsOperator(AfterWatermark):
         touched = owner >= 0
         return np.concatenate((owner[None], here)).compress(touched, axis=1), here.compress(~touched, axis=1)
 
-    def _few_at_hand(self) -> UpdateArray | RowsByKey | None:
+    def _few_at_hand(self) -> UpdateArray | None:
         """Return the rows at hand, which are put there if they are few."""
         rows = self._rows
         if self._at_hand is None and rows.size <= FEW and rows.spilled is None:
@@ -138,33 +144,16 @@ class SlidingWindowsOperator(AfterWatermark):
             self._at_hand = consolidated(np.concatenate((every[: self._width], every[-1:])))
         return self._at_hand
 
-    def _slide_by_row(self, new: UpdateArray) -> bool:
-        """Do what `_slide` does for a few rows that come, and return whether that could be done."""
-        if self._row_by_row is None:
-            return False
-        here = self._few_at_hand()
-        if isinstance(here, np.ndarray):
-            here = RowsByKey.of(here, self._keys)
-        slid = None if here is None else self._row_by_row.slide(new, here)
-        if slid is None:
-            return False
-        self.schedule.transaction.join(self, self._at_hand)
-        self._at_hand = slid.at_hand if slid.at_hand.size <= FEW else None
-        if slid.changes:
-            self._rows.append(few_updates(slid.changes))
-        self.emit(few_updates(slid.given), self.region.now)
-        return True
-
     def _slide(self, touched: _Touched, times: Ints, marks: Ints) -> None:
         """Give the rows that are closed now, and forget those that nothing looks at any more."""
         if not len(touched.owner):
             return
         ordered, rows = self._in_order(touched)
-        closed = closed_at(rows, self._reach, times, limits_of(marks, self._distance) if self._distance else None)
+        closed = _closed_at(rows, self._reach, times, limits_of(marks, self._distance) if self._distance else None)
         is_closed = closed != NEVER
         closing = is_closed & (closed >= 0)
         now = closing.nonzero()[0]
-        gone = ~still_needed(rows, self._reach, is_closed, int(marks[-1]))
+        gone = ~_still_needed(rows, self._reach, is_closed, int(marks[-1]))
         if len(now) or self._reach.ranks:
             values = self._values(touched, ordered, closing)
             if self._reach.ranks:
@@ -186,7 +175,7 @@ class SlidingWindowsOperator(AfterWatermark):
         block[-1] = 1
         self.emit(block if ordered.all_differ else consolidated(block), self.region.now)
 
-    def _in_order(self, touched: _Touched) -> tuple[OrderedRows, Arrivals]:
+    def _in_order(self, touched: _Touched) -> tuple[OrderedRows, _Arrivals]:
         try:
             ordered = in_order(self._windows, self._types, GivenRows(*touched[1:4]), self._interner)
         except CallError as error:
@@ -194,7 +183,7 @@ class SlidingWindowsOperator(AfterWatermark):
         source = ordered.source
         sizes = run_lengths(ordered.starts, len(source))
         released, column = touched.released.take(source), touched.rows[self._column].take(source)
-        return ordered, Arrivals(ordered, sizes, released, column)
+        return ordered, _Arrivals(ordered, sizes, released, column)
 
     def _values(self, touched: _Touched, ordered: OrderedRows, closing: Bools) -> Codes:
         """Return the calls' values for the rows that are closed now; frames of others lack rows, or are still open."""
@@ -244,13 +233,13 @@ class SlidingWindowsOperator(AfterWatermark):
     def commit(self) -> None:
         """Nothing is left to do: what is at hand is so already."""
 
-    def rollback(self, state: UpdateArray | RowsByKey | None) -> None:
+    def rollback(self, state: UpdateArray | None) -> None:
         self._at_hand = state
 
     def drop_derived(self) -> None:
         self._at_hand = None
 
-    def _count_before(self, touched: _Touched, rows: Arrivals, values: Codes, gone: Bools, time: int) -> None:
+    def _count_before(self, touched: _Touched, rows: _Arrivals, values: Codes, gone: Bools, time: int) -> None:
         """Add to ranks what was forgotten before, and note what is forgotten now."""
         owner, found = self._forgotten.find(touched.keys)
         k, ordered = self._keys, rows.ordered
@@ -276,7 +265,7 @@ class SlidingWindowsOperator(AfterWatermark):
         block[-1, : len(old)], block[-1, len(old) :] = -1, 1
         self._forgotten.append(block)
 
-    def _wait(self, touched: _Touched, rows: Arrivals, is_closed: Bools, gone: Bools, mark: int) -> None:
+    def _wait(self, touched: _Touched, rows: _Arrivals, is_closed: Bools, gone: Bools, mark: int) -> None:
         """Have partitions looked at again when the watermark closes rows of them, or lets rows be forgotten."""
         reach = self._reach
         starts, sizes = rows.ordered.starts, rows.sizes
@@ -308,3 +297,55 @@ class SlidingWindowsOperator(AfterWatermark):
     def drop_state(self) -> None:
         super().drop_state()
         self._due.refill(None)
+
+
+def _closed_at(rows: _Arrivals, reach: Reach, times: Ints, limits: Ints | None) -> Ints:
+    """Return when each row's frames were closed: -1 for before the step, `NEVER` where they are not.
+
+    ``limits`` say, where it matters, below what values of the order rows are far enough behind the watermark since
+    each of the times.
+    """
+    found = rows.released.copy()
+    if reach.rows_after:
+        end = (rows.ordered.starts + rows.sizes).repeat(rows.sizes)
+        _wait_for(found, rows.released, np.arange(len(found)) + min(reach.rows_after, len(found)), end)
+    if reach.groups_after:
+        starts = rows.ordered.peer_starts
+        last = np.append(starts.searchsorted(rows.ordered.starts)[1:], len(starts)).repeat(rows.sizes)
+        group = np.arange(len(starts)).repeat(run_lengths(starts, len(found)))
+        wanted = group + min(reach.groups_after, len(starts))
+        first = np.append(starts, len(found)).take(np.minimum(wanted, len(starts)))
+        first[wanted >= last] = len(found)
+        _wait_for(found, rows.released, first, np.full(len(found), len(found)))
+    if limits is not None:
+        since = limits.searchsorted(rows.values, "right")
+        np.maximum(found, np.append(times, NEVER).take(since), out=found)
+    return found
+
+
+def _wait_for(found: Ints, released: Ints, places: Ints, ends: Ints) -> None:
+    """Have rows closed no sooner than what is at these places came, if it is before the ends."""
+    here = places < ends
+    waited = np.full(len(found), NEVER)
+    waited[here] = released.take(places[here])
+    np.maximum(found, waited, out=found)
+
+
+def _still_needed(rows: _Arrivals, reach: Reach, is_closed: Bools, watermark: int) -> Bools:
+    """Return which rows are not closed, or looked at by the frames of some that are not, or that are to come."""
+    sizes, starts, peers = rows.sizes, rows.ordered.starts, rows.ordered.peer_starts
+    n = len(is_closed)
+    closed = np.add.reduceat(is_closed, starts, dtype=np.int64)
+    first = starts + closed  # the first row that is not closed, which may be the next that comes
+    ends = np.concatenate((peers, [n]))
+    group = ends.searchsorted(first, "right") - 1  # its peer group, which may be the next as well
+    least = ends.take(np.maximum(group - reach.groups_before, 0))
+    needed: Bools = np.arange(n) >= np.minimum(first - reach.rows_before, least).repeat(sizes)
+    if reach.distance_before:
+        values = np.where(closed < sizes, rows.values.take(np.minimum(first, n - 1)), watermark)
+        least = np.maximum(values, NULL + reach.distance_before) - reach.distance_before
+        needed |= rows.values >= least.repeat(sizes)
+    if reach.ranks:  # whole peer groups are forgotten
+        kept = np.logical_or.reduceat(needed, peers)
+        needed = kept.repeat(run_lengths(peers, n))
+    return needed

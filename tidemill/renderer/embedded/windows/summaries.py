@@ -1,12 +1,12 @@
-"""What many rows come to, in one value that those of more rows can be put together with: for frames without a bound.
+"""Mergeable summaries of row ranges: counts, exact sums, extremes, and the values at an end.
 
-The rows of a large partition that lie before those looked at, or behind them, are not looked at one by one: a frame
-that has all of them needs to know how many they are, their exact sum, the least or the greatest of them.
+The rows of a large partition before those that are cut out, or behind them, are not looked at one by one: a frame that
+has all of them needs their number, their exact sum, or their least or greatest value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -27,24 +27,17 @@ from tidemill.renderer.embedded.kernels.long_decimals import values_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 
 __all__ = [
-    "MANTISSA",
-    "Digest",
-    "Extreme",
-    "FloatSum",
-    "RunningDigests",
-    "digest",
-    "exact_floats",
-    "objects",
+    "MANTISSA", "Extreme", "FloatSum", "RunningSummaries", "Summarise", "Summary", "exact_floats", "summariser",
     "together",
-]
+]  # fmt: skip
 
 MANTISSA: Final = 53
 _HALF: Final = 32
 _LOW: Final = (1 << _HALF) - 1
 
 
-class Digest(NamedTuple):
-    """What is known of rows: a kind of knowledge, of a column."""
+class Summary(NamedTuple):
+    """A kind of summary of a column."""
 
     kind: str
     """``known`` counts values, ``some`` is 1 where there are any; ``whole`` and ``floats`` add them up.
@@ -83,17 +76,25 @@ class Extreme(NamedTuple):
 Value: TypeAlias = int | FloatSum | Extreme | tuple[int, ...]
 
 
-def digest(wanted: Digest, codes: Ints, dtype: DType, interner: Interner) -> Value:
-    """Return what the rows come to whose codes in the digest's column are given."""
-    if wanted.kind in _ENDS:
+Summarise: TypeAlias = Callable[[Summary, Ints], Any]
+"""Returns the summary of rows whose codes in its column are given."""
+
+
+def summariser(types: Sequence[DType] | Mapping[int, DType], interner: Interner) -> Summarise:
+    """Return what summarises codes of columns of these types."""
+
+    def summarise(wanted: Summary, codes: Ints) -> Any:
+        if wanted.kind not in _ENDS:
+            return _OF_ROWS[wanted.kind](codes, types[wanted.column], interner)
         if wanted.kind in ("first known", "last known"):
             codes = codes.compress(codes != NULL)
         return tuple(_ENDS[wanted.kind](codes, wanted.most).tolist())
-    return _OF_ROWS[wanted.kind](codes, dtype, interner)
+
+    return summarise
 
 
-def together(wanted: Digest, values: Iterable[Any]) -> Any:
-    """Return what rows come to, from what parts of them come to."""
+def together(wanted: Summary, values: Iterable[Any]) -> Any:
+    """Return the summary of rows from those of parts of them, in their order."""
     if wanted.kind in _ENDS:
         return _ENDS[wanted.kind](tuple(chain.from_iterable(values)), wanted.most)
     return _TOGETHER[wanted.kind](values)
@@ -107,23 +108,15 @@ def exact_floats(values: Any) -> tuple[Any, int]:
     return whole << (exponents.astype(np.int64) - MANTISSA - unit).astype(object), unit
 
 
-def objects(values: Sequence[int], counts: Ints) -> Any:
-    """Return Python's numbers as objects, each so often."""
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found.repeat(counts)
-
-
-class RunningDigests:
-    """What some parts of rows come to, one more at a time, as far as that was asked; backwards from the last part."""
+class RunningSummaries:
+    """Summaries of the first part of some rows, the first two, and so on; backwards from the last part."""
 
     def __init__(self, *, backwards: bool = False) -> None:
         self._backwards = backwards
-        self._of_first: dict[Digest, list[Any]] = {}
-        """What the first part comes to, the first two, and so on."""
+        self._of_first: dict[Summary, list[Any]] = {}
 
-    def of(self, wanted: Digest, count: int, part: Callable[[int], Any]) -> list[Any]:
-        """Return what so many parts come to, of each of which a function says it, as one value; none for none."""
+    def of(self, wanted: Summary, count: int, part: Callable[[int], Any]) -> list[Any]:
+        """Return the summary of so many parts, of each of which a function gives one, as a list; empty for none."""
         known = self._of_first.setdefault(wanted, [])
         while len(known) < count:
             pair = [*known[-1:], part(len(known))]
@@ -131,7 +124,7 @@ class RunningDigests:
         return known[count - 1 : count] if count else []
 
     def forget(self, count: int) -> None:
-        """Forget what more than so many parts come to."""
+        """Forget the summaries of more than so many parts."""
         for known in self._of_first.values():
             del known[count:]
 

@@ -1,36 +1,34 @@
-"""From where on a change makes no difference to frames without a bound: what it does not beat, or adds nothing to.
+"""Early stop: where in a frame without a bound an edit ceases to matter, because it is not the extreme or cancels out.
 
-A running value depends on what all rows up to some place come to. Where that is the same before a change and after it,
-so it is for all rows behind that see beyond this place: those whose frames end before it are some more, and so are the
-peers of the row there, where frames leave out peers. What is found out is what the parts of the order come to, not row
-by row.
+The value of such a frame depends on the summary of all rows up to some place. Where that is the same before an edit and
+after it, so it is for all rows beyond that look at this place: all but some, whose frames end before it, and the peers
+of the row there, where frames leave out peers. The summaries of chunks say where, not the rows one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, ValueCall
-from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Codes
-from tidemill.renderer.embedded.windows.digests import Digest, digest, together
-from tidemill.renderer.embedded.windows.edits import Edit, edited
-from tidemill.renderer.embedded.windows.ordered_partition import OrderedPartition
+from tidemill.renderer.embedded.windows.chunks import Edits, edited
+from tidemill.renderer.embedded.windows.order_index import OrderIndex
+from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, together
 
-__all__ = ["Settling", "decisive"]
+__all__ = ["EarlyStop", "decisive"]
 
 _ADDED_UP: Final = ("known", "whole", "squares", "floats", "floats squared")
 """What differs by some rows, differs by all more of them."""
 _ENDS: Final = {"first_value": "first", "nth_value": "first", "last_value": "last"}
 
 
-def decisive(call: BoundWindowCall, types: Sequence[DType]) -> tuple[Digest, ...] | None:
-    """Return what of the rows up to a bound decides on a call's value, if the frame has a bound on one side only.
+def decisive(call: BoundWindowCall, types: Sequence[DType]) -> tuple[Summary, ...] | None:
+    """Return the summaries of the rows up to a bound that decide a call's value.
 
-    () of other calls; None where that is not known.
+    () for frames that have no bound, or two; None where that is not known.
     """
     if not isinstance(call, AggregateCall | ValueCall):
         return ()
@@ -39,12 +37,12 @@ def decisive(call: BoundWindowCall, types: Sequence[DType]) -> tuple[Digest, ...
         return ()
     if isinstance(call, ValueCall):
         n = call.n.value if isinstance(call.n, BoundLiteral) else 1
-        return (Digest(_ENDS[call.function] + " known" * call.ignore_nulls, call.column, n or 1),)
+        return (Summary(_ENDS[call.function] + " known" * call.ignore_nulls, call.column, n or 1),)
     column = call.aggregate.column
     return None if column is None else _of_aggregate(call.function, column, types[column])
 
 
-def _of_aggregate(function: str, column: int, dtype: DType) -> tuple[Digest, ...] | None:
+def _of_aggregate(function: str, column: int, dtype: DType) -> tuple[Summary, ...] | None:
     is_float = dtype.name == "float64"
     kinds = {
         "count": ("known",),
@@ -57,43 +55,42 @@ def _of_aggregate(function: str, column: int, dtype: DType) -> tuple[Digest, ...
         "bool_or": ("greatest",),
     }
     found = kinds.get("variance" if function == "stddev" else function)
-    return None if found is None else tuple(Digest(kind, column) for kind in found)
+    return None if found is None else tuple(Summary(kind, column) for kind in found)
 
 
 class _Open(NamedTuple):
-    """What differs before and after a change, so far."""
+    """A summary that differs before edits and after, so far."""
 
-    wanted: Digest
+    wanted: Summary
     old: Any
     new: Any
 
 
-class Settling(NamedTuple):
-    """Finds places beyond which edits of a partition make no difference, for digests that decide."""
+class EarlyStop(NamedTuple):
+    """Finds the places beyond which edits do not matter, for summaries that decide values."""
 
-    decisive: tuple[Digest, ...]
-    types: Sequence[DType]
-    interner: Interner
+    decisive: tuple[Summary, ...]
+    summarise: Summarise
     backwards: bool
-    """Whether frames go on to the last row, so that edits make a difference to rows before them."""
+    """Whether frames go on to the last row, so that edits matter to rows before them."""
 
-    def place(self, rows: OrderedPartition, edits: Sequence[Edit], limit: int) -> int | None:
+    def place(self, index: OrderIndex, edits: Edits, limit: int) -> int | None:
         """Return the place where edits have ceased to matter, up to a limit; None where they go on to.
 
         The limit is where further edits are: what beats a change may be what goes with them.
         """
-        low, high = edits[0].place, edits[-1].end
-        before = rows.cut(low, high)
-        differing = self._differing(rows, before, edited(before, edits, low), (low, high))
+        low, high = edits.places.item(0), edits.ends.item(-1)
+        before = index.cut(low, high)
+        after = edited(before, edits._replace(places=edits.places - low))
+        differing = self._differing(index, before, after, (low, high))
         if differing is None:
             return None
         if not differing:
             return low if self.backwards else high
-        for start, codes, of_part in rows.stretches(low if self.backwards else high, back=self.backwards):
+        for start, codes, of_part in index.walk(low if self.backwards else high, back=self.backwards):
             if start + codes.shape[1] <= limit if self.backwards else start >= limit:
                 return None
-            more = [of_part(some.wanted, self._made(some.wanted)) for some in differing]
-            still = self._with(differing, more)
+            still = self._with(differing, [of_part(some.wanted, self.summarise) for some in differing])
             if not still:
                 count = self._least(differing, codes)
                 place = start + codes.shape[1] - count if self.backwards else start + count
@@ -101,31 +98,28 @@ class Settling(NamedTuple):
             differing = still
         return None
 
-    def _made(self, wanted: Digest) -> Callable[[Any], Any]:
-        return lambda codes: digest(wanted, codes, self.types[wanted.column], self.interner)
-
-    def _differing(
-        self, rows: OrderedPartition, before: Codes, after: Codes, places: tuple[int, int]
-    ) -> list[_Open] | None:
-        """Return what differs once all is edited; None where something does for good."""
+    def _differing(self, index: OrderIndex, before: Codes, after: Codes, places: tuple[int, int]) -> list[_Open] | None:
+        """Return what differs after the last edit; None where something does for good."""
         found: list[_Open] = []
         for wanted in self.decisive:
-            made = self._made(wanted)
-            old, new = made(before[wanted.column]), made(after[wanted.column])
+            old, new = (self.summarise(wanted, some[wanted.column]) for some in (before, after))
             if old == new:
                 continue
             if wanted.kind in _ADDED_UP:
                 return None
-            beside = rows.behind(places[1], wanted, made) if self.backwards else rows.before(places[0], wanted, made)
+            if self.backwards:
+                beside = index.behind(places[1], wanted, self.summarise)
+            else:
+                beside = index.before(places[0], wanted, self.summarise)
             found.append(_Open(wanted, self._joined(wanted, beside, old), self._joined(wanted, beside, new)))
         return [some for some in found if some.old != some.new]
 
-    def _joined(self, wanted: Digest, inside: Any, outside: Any) -> Any:
-        """Return what rows come to of which some were known already."""
+    def _joined(self, wanted: Summary, inside: Any, outside: Any) -> Any:
+        """Return the summary of rows, some of which had one already."""
         return together(wanted, (outside, inside) if self.backwards else (inside, outside))
 
     def _with(self, differing: list[_Open], more: Sequence[Any]) -> list[_Open]:
-        """Return what still differs with more rows, of which it is given for each what they come to."""
+        """Return what still differs with more rows, whose summaries are given."""
         found: list[_Open] = []
         for (wanted, old, new), part in zip(differing, more, strict=True):
             with_old, with_new = self._joined(wanted, old, part), self._joined(wanted, new, part)
@@ -139,7 +133,7 @@ class Settling(NamedTuple):
         while low < high:
             count = (low + high) // 2
             some = codes[:, codes.shape[1] - count :] if self.backwards else codes[:, :count]
-            if self._with(differing, [self._made(one.wanted)(some[one.wanted.column]) for one in differing]):
+            if self._with(differing, [self.summarise(one.wanted, some[one.wanted.column]) for one in differing]):
                 low = count + 1
             else:
                 high = count

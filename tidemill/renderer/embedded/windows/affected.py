@@ -1,0 +1,473 @@
+"""Affected rows: from edits to maximal runs of rows whose values may change, and the rows that their calls look at.
+
+A row that is put in or taken out is the last of one row's frame and the first of another's; between these two all
+values may change, and no others do. For ROWS that is arithmetic on places, for GROUPS on numbers of peer groups, for
+RANGE on sort numbers; ranks change as long as rows behind have another number of rows, or groups, before. All edits are
+looked at together, each bound of all of them in one call of NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache, partial
+from typing import Any, Final, NamedTuple
+
+import attrs
+import numpy as np
+
+from tidemill.expressions.bound import BoundLiteral
+from tidemill.expressions.intervals import MONTHS, Interval
+from tidemill.expressions.ordering import OrderColumn
+from tidemill.expressions.types import DType
+from tidemill.expressions.windows.bound import (
+    AggregateCall,
+    BoundWindowCall,
+    OffsetCall,
+    RankingCall,
+    ValueCall,
+    Windows,
+)
+from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Offset
+from tidemill.expressions.windows.in_order import adds_up_first_values, looks_at_all
+from tidemill.renderer.embedded.kernels.codec import float_codes, float_values
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
+from tidemill.renderer.embedded.trace.stored_order import begins_of
+from tidemill.renderer.embedded.windows.chunks import Edits, edited
+from tidemill.renderer.embedded.windows.early_stop import EarlyStop, decisive
+from tidemill.renderer.embedded.windows.frame import plus, prefix_counts, units
+from tidemill.renderer.embedded.windows.order_index import OrderIndex
+from tidemill.renderer.embedded.windows.row_offsets import RowOffsets, known_place
+from tidemill.renderer.embedded.windows.summaries import Summarise, Summary
+
+__all__ = ["Reach", "Runs", "affected", "looked_at"]
+
+_ENDS: Final = np.iinfo(np.int64)
+_FIRST: Final = np.zeros(1, np.int64)
+_DAYS_IN_MONTH: Final = 31
+FEW: Final = 8
+"""Groups of edits up to which it is found out where each of them ceases to matter."""
+NEAR: Final = 16
+"""Runs that are fewer rows apart are looked at together."""
+TOGETHER: Final = 256
+"""So are edits fewer rows apart, where something is looked for from each row to row."""
+
+
+@attrs.frozen
+class Reach:
+    """How far the frames of some calls go from their row, in rows, in peer groups and in values of the order."""
+
+    rows: tuple[int, int] = (0, 0)
+    """So many rows before, and after."""
+    groups: tuple[int, int] = (0, 0)
+    peers: bool = False
+    """Whether a row's peers matter, so that peer groups are looked at whole."""
+    values: tuple[tuple[Offset, Offset], ...] = ()
+    """For each RANGE frame by value how far it begins and ends from its row."""
+    known: tuple[tuple[int, int, int], ...] = ()
+    """For some columns, how many of their values that are not NULL are looked at before a row, and after."""
+    counts_rows: bool = False
+    """Whether it matters how many rows are before a row."""
+    counts_groups: bool = False
+    counts_all: bool = False
+    """Whether it matters how many rows there are."""
+    to_first: bool = False
+    """Whether frames go on to the partition's first row, so that all rows behind one that changes are reached."""
+    to_last: bool = False
+    decisive: tuple[Summary, ...] | None = ()
+    """The summaries that decide the values of these frames; None where they are not known."""
+    offsets: tuple[RowOffsets, ...] = ()
+    """Columns that say how far calls look from their row."""
+    endless: Reach | None = None
+    """The reach of calls alone whose frames go on to an end of the partition; None without such calls."""
+
+    @staticmethod
+    def of(windows: Windows, types: Sequence[DType]) -> Reach | None:
+        """Return how far calls reach; None where some reach to an end of the partition, whatever changes."""
+        if looks_at_all(windows, types) or any(map(adds_up_first_values, windows.calls)):
+            return None
+        found = Reach()
+        for call in windows.calls:
+            one: Reach = _REACHES[type(call)](call)
+            if one.to_first or one.to_last:
+                one = attrs.evolve(one, decisive=decisive(call, types), endless=one)
+            found = found.joined(one)
+        return found
+
+    def joined(self, other: Reach) -> Reach:
+        """Return what covers both."""
+        return Reach(
+            (max(self.rows[0], other.rows[0]), max(self.rows[1], other.rows[1])),
+            (max(self.groups[0], other.groups[0]), max(self.groups[1], other.groups[1])),
+            self.peers or other.peers,
+            tuple(dict.fromkeys((*self.values, *other.values))),
+            tuple(dict.fromkeys((*self.known, *other.known))),
+            self.counts_rows or other.counts_rows,
+            self.counts_groups or other.counts_groups,
+            self.counts_all or other.counts_all,
+            self.to_first or other.to_first,
+            self.to_last or other.to_last,
+            None if self.decisive is None or other.decisive is None else (*self.decisive, *other.decisive),
+            tuple(dict.fromkeys((*self.offsets, *other.offsets))),
+            self.endless.joined(other.endless) if self.endless and other.endless else self.endless or other.endless,
+        )
+
+    def early_stop(self, summarise: Summarise) -> EarlyStop | None:
+        """Return what finds where edits cease to matter to frames without a bound, if that can be found."""
+        if not self.decisive or self.to_first == self.to_last:
+            return None
+        return EarlyStop(tuple(dict.fromkeys(self.decisive)), summarise, self.to_last)
+
+    @property
+    def looks_for_rows(self) -> bool:
+        """Whether something is looked for from row to row around edits."""
+        return bool(self.known or self.offsets or self.endless)
+
+
+def _of_ranking(call: RankingCall) -> Reach:
+    peers = not call.by_row
+    counts_all = call.function in ("percent_rank", "cume_dist", "ntile")
+    is_dense = call.function == "dense_rank"
+    return Reach(peers=peers, counts_rows=not is_dense, counts_groups=is_dense, counts_all=counts_all)
+
+
+def _of_offset(call: OffsetCall) -> Reach:
+    if not isinstance(call.offset, BoundLiteral):
+        return Reach(offsets=(RowOffsets(call.offset, call.function == "lead"),))
+    far = call.offset.value or 0
+    low, high = max(far, 0), max(-far, 0)
+    before, after = (low, high) if call.function == "lag" else (high, low)
+    return Reach(known=((call.column, before, after),)) if call.ignore_nulls else Reach((before, after))
+
+
+def _of_framed(call: ValueCall | AggregateCall) -> Reach:
+    frame = call.frame
+    to_first, to_last = frame.start is None, frame.end is None
+    start, end = frame.start or 0, frame.end or 0
+    peers = frame.exclusion in ("group", "ties")
+    if frame.mode == "range":
+        # What is not looked at is in all frames: so the rows looked at have the bound there is, wherever it lies.
+        far = (end if to_first else start, start if to_last else end)
+        found = Reach(peers=peers or not frame.offsets, values=(far,) if frame.offsets else ())
+    else:
+        assert isinstance(start, int)
+        assert isinstance(end, int)
+        far = -min(start, end, 0), max(start, end, 0)
+        found = Reach(far, peers=peers) if frame.mode == "rows" else Reach(groups=far, peers=True)
+    return attrs.evolve(found, to_first=to_first, to_last=to_last)
+
+
+_REACHES: Final[dict[type[BoundWindowCall], Any]] = {
+    RankingCall: _of_ranking, OffsetCall: _of_offset, ValueCall: _of_framed, AggregateCall: _of_framed,
+}  # fmt: skip
+
+
+class Runs(NamedTuple):
+    """Runs of adjacent rows of a partition whose values may change. Places are those before the edits."""
+
+    edits: Ints
+    """Which edit is the first of each."""
+    low: Ints
+    high: Ints
+    first: Ints
+    """Where the rows begin that are looked at."""
+    end: Ints
+
+
+def affected(
+    index: OrderIndex, edits: Edits, reach: Reach, by: OrderColumn, dtype: DType, *, stop: EarlyStop | None = None
+) -> Runs:
+    """Return the rows that edits affect, in runs that have nothing to do with one another, in their order.
+
+    ``by`` is the first of the ORDER BY columns, and of the type given.
+    """
+    if reach.counts_all and edits.copies.sum():
+        start, end = np.array([0]), np.array([len(index)])
+        return Runs(start, start, end, start, end)
+    finder = _Finder(index, edits, reach, by, dtype)
+    low, high = finder.around(edits, reach)
+    if reach.looks_for_rows:
+        finder.look_for_rows(low, high, stop)
+    low, high = finder.whole_groups(low, high)
+    begins = _FIRST
+    if len(low) > 1:
+        low, high = np.minimum.accumulate(low[::-1])[::-1], np.maximum.accumulate(high)
+        begins = _begins(low[1:] - high[:-1] >= NEAR)
+    if reach.counts_rows or reach.counts_groups:
+        begins = finder.moved(begins, low, high)
+    while True:
+        last = np.append(begins[1:], len(low)) - 1 if len(begins) > 1 else np.array([len(low) - 1])
+        run = Runs(begins, low.take(begins), high.take(last), *finder.looked_at(begins, last, low, high))
+        if len(begins) == 1:
+            return run
+        # What one looks at is edited by no other.
+        touches = (run.first[1:] <= edits.ends.take(last[:-1])) | (run.end[:-1] >= edits.places.take(begins[1:]))
+        if not touches.any():
+            return run
+        begins = begins[np.concatenate(([True], ~touches))]
+
+
+def looked_at(index: OrderIndex, places: range, reach: Reach, by: OrderColumn, dtype: DType) -> tuple[int, int]:
+    """Return from where to where rows at some places look, these among them; there is a first one."""
+    none = Edits(np.array([places.start]), index.cut(places.start, places.start + 1), np.zeros(1, np.int64))
+    finder = _Finder(index, none, reach, by, dtype, whole_groups=reach.peers)
+    low, high = finder.whole_groups(none.places, np.array([places.stop]))
+    first, end = finder.looked_at(_FIRST, _FIRST, low, high)
+    return first.item(), end.item()
+
+
+def _begins(apart: Bools) -> Ints:
+    """Return the first of things, and those that are apart from the one before."""
+    return np.concatenate(([True], apart)).nonzero()[0]
+
+
+class _Finder:
+    def __init__(
+        self,
+        index: OrderIndex,
+        edits: Edits,
+        reach: Reach,
+        by: OrderColumn,
+        dtype: DType,
+        *,
+        whole_groups: bool = False,
+    ) -> None:
+        self._index, self._edits, self._reach, self._by, self._dtype = index, edits, reach, by, dtype
+        self._whole_groups = whole_groups or (reach.peers and (reach.rows != (0, 0) or reach.looks_for_rows))
+        """Whether bounds are not between peer groups anyway."""
+
+    @property
+    def _edited(self) -> int:
+        """How many rows come or go."""
+        return int(np.abs(self._edits.copies).sum())
+
+    # -- which rows are affected ---------------------------------------------------------------------------------------
+
+    def around(self, edits: Edits, reach: Reach) -> tuple[Ints, Ints]:
+        """Return from where to where frames have each edited row, or had it: those with bounds."""
+        index, size = self._index, len(self._index)
+        low, high = edits.places - min(reach.rows[1], size), edits.ends + min(reach.rows[0], size)
+        if reach.peers:
+            first, last = self._peers(edits)
+            low, high = np.minimum(low, first), np.maximum(high, last)
+            if reach.groups != (0, 0):
+                low = np.minimum(low, self._moved(first, -reach.groups[1]))
+                high = np.maximum(high, self._moved(last, reach.groups[0]))
+        if reach.values:
+            codes = edits.rows[self._by.column]
+            numbers, nulls = index.order.number(codes), codes == NULL
+            for start, end in reach.values:
+                low = np.minimum(low, self._by_value(numbers, -end, nulls, up=False))
+                high = np.maximum(high, self._by_value(numbers, -start, nulls, up=True))
+        return np.maximum(low, 0), np.minimum(high, size)
+
+    def _peers(self, edits: Edits) -> tuple[Ints, Ints]:
+        """Return from where to where the peers of edited rows are."""
+        index, first, last = self._index, edits.places.copy(), edits.ends
+        peers = index.are_peers(first - 1, edits.rows)
+        if peers.any():
+            first[peers] = index.peers_start(first.compress(peers) - 1)
+        peers = index.are_peers(last, edits.rows)
+        if peers.any():
+            last[peers] = index.peers_end(last.compress(peers) + 1)
+        return first, last
+
+    def look_for_rows(self, low: Ints, high: Ints, stop: EarlyStop | None) -> None:
+        """Move the bounds of edits near one another to where rows are that look for them, or for which they matter."""
+        index, edits, reach = self._index, self._edits, self._reach
+        begins = _begins(edits.places[1:] - edits.ends[:-1] >= TOGETHER).tolist()
+        groups = list(zip(begins, [*begins[1:], len(low)], strict=True))
+        for first, end in groups:
+            start, back = edits.places.item(first), edits.ends.item(end - 1)
+            bounds = [(low[first:end].min(), high[first:end].max())]
+            for column, before, after in reach.known:  # rows without a value are counted by no other
+                some = (edits.rows[column, first:end] != NULL).nonzero()[0]
+                if len(some):
+                    one, other = edits.places[first:end].item(some[0]), edits.ends[first:end].item(some[-1])
+                    bounds.append(
+                        (known_place(index, column, one, after, back=True), known_place(index, column, other, before))
+                    )
+            bounds += [offsets.rows_looking_over(index, start, back, self._edited) for offsets in reach.offsets]
+            low[first:end], high[first:end] = min(bounds)[0], max([bound for _, bound in bounds])
+        if reach.endless is None:
+            return
+        if stop is None or len(groups) > FEW:
+            self._widen(low, high, 0, len(index))
+            return
+        for first, end, place in self._stops(groups, stop):
+            low[first:end], high[first:end] = low[first:end].min(), high[first:end].max()
+            if place is None:
+                self._widen(low[first:end], high[first:end], 0, len(index))
+            else:
+                start, back = self._not_beyond(place, first, end)
+                low[first:end], high[first:end] = min(low[first], start), max(high[first], back)
+
+    def _widen(self, low: Ints, high: Ints, first: int, end: int) -> None:
+        """Move bounds on to the ends to which frames without a bound are reached."""
+        if self._reach.to_last:
+            low[:] = first
+        if self._reach.to_first:
+            high[:] = end
+
+    def _stops(self, groups: list[tuple[int, int]], stop: EarlyStop) -> Iterator[tuple[int, int, int | None]]:
+        """Iterate over edits, those together whose effects meet, and the place where they cease to matter."""
+        back, places, ends = stop.backwards, self._edits.places, self._edits.ends
+        waiting = groups if back else groups[::-1]
+        while waiting:
+            first, end = waiting.pop()
+            while True:
+                limit = -1 if back else sys.maxsize
+                if waiting:
+                    limit = ends.item(waiting[-1][1] - 1) if back else places.item(waiting[-1][0])
+                place = stop.place(self._index, self._edits.part(first, end), limit)
+                if place is not None or not waiting:
+                    break
+                more = waiting.pop()
+                first, end = min(first, more[0]), max(end, more[1])
+            yield first, end, place
+
+    def _not_beyond(self, settled: int, first: int, end: int) -> tuple[int, int]:
+        """Return the rows about where edits have ceased to matter whose frames without a bound may not go beyond that.
+
+        They are those that would change with the last row that decides on it.
+        """
+        assert self._reach.endless is not None
+        if self._edits.places.item(first) <= settled <= self._edits.ends.item(end - 1):
+            return settled, settled
+        deciding = settled if self._reach.to_last else settled - 1
+        row = self._index.cut(deciding, deciding + 1)
+        low, high = self.around(Edits(np.array([deciding]), row, np.array([-1])), self._reach.endless)
+        return low.item(), high.item()
+
+    def moved(self, begins: Ints, low: Ints, high: Ints) -> Ints:
+        """Return the first edits of runs that go on while rows behind have another number of rows, or groups, before.
+
+        Where that is so up to the end, the last run is made to go there.
+        """
+        goes_on = np.add.reduceat(self._edits.copies, begins).cumsum() != 0
+        if not self._reach.counts_rows:
+            goes_on[:] = False
+        if self._reach.counts_groups:
+            goes_on |= self._more_groups(begins, low, high).cumsum() != 0
+        if goes_on[-1]:
+            high[-1] = len(self._index)
+        return begins[np.concatenate(([True], ~goes_on[:-1]))]
+
+    def _more_groups(self, begins: Ints, low: Ints, high: Ints) -> Ints:
+        """Return how many more peer groups edits make among the rows of runs, which are whole groups."""
+        edits, ends = self._edits, np.append(begins[1:], len(low))
+        first, end = low.take(begins), high.take(ends - 1)
+        before, sizes = self._index.spans(first, end), end - first
+        at = edits.places + (sizes.cumsum() - sizes - first).repeat(ends - begins)
+        after = edited(before, edits._replace(places=at))
+        return self._groups_of(after, sizes + np.add.reduceat(edits.copies, begins)) - self._groups_of(before, sizes)
+
+    def _groups_of(self, codes: Codes, sizes: Ints) -> Ints:
+        """Return how many peer groups there are in parts of rows of some sizes, each of which begins one."""
+        new, ends = begins_of(codes, self._index.by), sizes.cumsum()
+        new[(ends - sizes).compress(sizes > 0)] = True
+        counts = prefix_counts(new)
+        return counts.take(ends) - counts.take(ends - sizes)
+
+    # -- which rows they look at ---------------------------------------------------------------------------------------
+
+    def looked_at(self, begins: Ints, last: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """Return from where to where the frames go of the rows of runs, given by their first edits and their last."""
+        index, reach, size = self._index, self._reach, len(self._index)
+        low, high = low.take(begins), high.take(last)
+        first, end = low - min(reach.rows[0], size), high + min(reach.rows[1], size)
+        if reach.groups != (0, 0):
+            first = np.minimum(first, self._moved(low, -reach.groups[0]))
+            end = np.maximum(end, self._moved(high, reach.groups[1]))
+        if reach.values:
+            least, greatest, nulls = self._end_numbers(begins, low, high)
+            for start, stop in reach.values:
+                first = np.minimum(first, self._by_value(least, start, nulls[0], up=False))
+                end = np.maximum(end, self._by_value(greatest, stop, nulls[1], up=True))
+        for number, run in enumerate(zip(low.tolist(), high.tolist(), strict=True) if reach.looks_for_rows else ()):
+            edits = self._edits.part(begins.item(number), last.item(number) + 1)
+            bounds = [offsets.looked_at(index, range(*run), edits, self._edited) for offsets in reach.offsets]
+            for column, before, after in reach.known:
+                bounds.append(
+                    (known_place(index, column, run[0], before, back=True), known_place(index, column, run[1], after))
+                )
+            for bound, stop in bounds:
+                first[number], end[number] = min(first[number], bound), max(end[number], stop)
+        return self.whole_groups(np.maximum(first, 0), np.minimum(end, size))
+
+    def _end_numbers(self, begins: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints, tuple[Bools, Bools]]:
+        """Return the first and the last sort number in runs, before edits or after, and where these may be of NULL."""
+        index, numbers = self._index, self._index.order.number(self._edits.rows[self._by.column])
+        least, greatest = np.minimum.reduceat(numbers, begins), np.maximum.reduceat(numbers, begins)
+        has_rows = low < high
+        if has_rows.all():
+            ends = index.numbers_at(np.concatenate((low, high - 1)))
+            least, greatest = np.minimum(least, ends[: len(low)]), np.maximum(greatest, ends[len(low) :])
+        elif has_rows.any():
+            at_low, at_high = (index.numbers_at(at.compress(has_rows)) for at in (low, high - 1))
+            least[has_rows] = np.minimum(least.compress(has_rows), at_low)
+            greatest[has_rows] = np.maximum(greatest.compress(has_rows), at_high)
+        return least, greatest, (least == self._null, greatest == self._null)
+
+    @cached_property
+    def _null(self) -> int:
+        """The sort number of NULL."""
+        return self._index.order.number_of(NULL)
+
+    # -- the partition -------------------------------------------------------------------------------------------------
+
+    def whole_groups(self, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """Return the places between which the peers of rows are too, where peers matter."""
+        return (self._index.peers_start(low), self._index.peers_end(high)) if self._whole_groups else (low, high)
+
+    def _moved(self, places: Ints, groups: int) -> Ints:
+        """Return the places so many peer groups away from where some begin."""
+        most = len(self._index)
+        return self._index.group_starts(self._index.groups_before(places) + min(max(groups, -most), most))
+
+    def _by_value(self, numbers: Ints, offset: Offset, nulls: Bools, *, up: bool) -> Ints:
+        """Return the places before the first, or (up) after the last, row that is so far from a value, at the most.
+
+        Rather a few too far than one too near. Of what may be NULL, its peers are within.
+        """
+        descending = self._by.descending
+        far = distance(offset, self._dtype, minus=descending, up=up != descending)
+        if isinstance(far, int):
+            moved = plus(numbers, -far if descending else far)
+        else:
+            moved = ~far(~numbers) if descending else far(numbers)
+        if np.count_nonzero(nulls):
+            moved = np.maximum(moved, numbers) if up else np.minimum(moved, numbers)
+        return self._index.places_of_numbers(moved, right=up)
+
+
+@lru_cache(typed=True)
+def distance(offset: Offset, dtype: DType, *, minus: bool, up: bool) -> int | Callable[[Ints], Ints]:
+    """Return how far codes are from others, rather too far up, or down, than too near; or what finds it from codes."""
+    if minus:
+        offset = -offset
+    if dtype.name == "float64":
+        assert not isinstance(offset, Interval)
+        return partial(_far_from_floats, offset=float(offset), up=up)
+    if isinstance(offset, Interval) and offset.dtype == MONTHS:
+        unit = 1 if dtype.name == "date" else DAY_MICROSECONDS
+        days = offset.amount * _DAYS_IN_MONTH if (offset.amount > 0) == up else offset.amount * 28
+        return (days + (_DAYS_IN_MONTH if up else -_DAYS_IN_MONTH)) * unit
+    exact = units(offset, dtype)
+    return math.ceil(exact) if up else math.floor(exact)
+
+
+def _far_from_floats(codes: Ints, *, offset: float, up: bool) -> Ints:
+    values = float_values(codes)
+    is_up = values > 0
+    # What is so far from an infinity may be finite: sums overflow.
+    inwards = np.isinf(values) & (is_up != up) & (is_up != (offset > 0))
+    values = np.where(inwards, np.copysign(sys.float_info.max, values), values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = values + offset
+        slack = 4 * np.spacing(np.maximum(np.abs(values), abs(offset)))
+        found = float_codes(moved + slack if up else moved - slack)
+    beyond = np.where(np.isnan(moved) | (moved == values), codes, np.where(moved > 0, _ENDS.max, _ENDS.min + 1))
+    result: Ints = np.where(np.isfinite(moved), found, beyond)
+    return result

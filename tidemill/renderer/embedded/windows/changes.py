@@ -1,0 +1,350 @@
+"""Changes of calls' values by edits: the affected rows are cut out as they are and as they will be, and compared.
+
+Both are evaluated by the code that computes whole partitions, in one call for many runs. Nothing of the output is kept:
+what it was is computed once more. Of columns that no call reads only the rows that change are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, pairwise
+from typing import Any, Final, NamedTuple
+
+import attrs
+import numpy as np
+
+from tidemill.expressions.types import DType
+from tidemill.expressions.windows.bound import Windows
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
+from tidemill.renderer.embedded.windows.affected import Reach, Runs, affected, looked_at
+from tidemill.renderer.embedded.windows.chunks import Changed, Edits, edited_pieces, places_from
+from tidemill.renderer.embedded.windows.early_stop import EarlyStop
+from tidemill.renderer.embedded.windows.evaluate import call_values
+from tidemill.renderer.embedded.windows.frame import Excerpt, Partitions
+from tidemill.renderer.embedded.windows.order_index import OrderIndex
+from tidemill.renderer.embedded.windows.scalar import FEW, run_of_few
+from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, summariser, together
+
+__all__ = ["Cut", "Evaluator", "Pieces"]
+
+BLOCK: Final = 1 << 15
+"""Rows that are looked at at a time, so that what is worked out of them stays in fast memory; or those of one run."""
+PIECE: Final = 1 << 14
+"""Rows of whole partitions whose values are worked out at a time."""
+
+
+class Cut(NamedTuple):
+    """Adjacent rows of a partition, in pieces, and what there is around them."""
+
+    pieces: list[Codes]
+    skipped: int
+    """How many of the rows are before those whose values are wanted, to be looked at only."""
+    wanted: int
+    total: int
+    """How many rows the partition has."""
+    rows_before: int
+    groups_before: int
+    before: Callable[[Summary], Any]
+    """The summaries of the rows before these."""
+    behind: Callable[[Summary], Any]
+
+
+@attrs.frozen
+class Evaluator:
+    """Calls, and what it takes to work out their values."""
+
+    windows: Windows
+    types: Sequence[DType]
+    reach: Reach
+    interner: Interner
+    kept: Ints
+    """Which of a row's codes come out again."""
+    summarise: Summarise = attrs.field(init=False)
+    stop: EarlyStop | None = attrs.field(init=False)
+    _keeps_all: bool = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_keeps_all", self.kept.tolist() == list(range(len(self.types))))
+        object.__setattr__(self, "summarise", summariser(self.types, self.interner))
+        object.__setattr__(self, "stop", self.reach.early_stop(self.summarise))
+
+    def changed(self, partitions: Sequence[tuple[OrderIndex, Edits]]) -> Iterator[Changed]:
+        """Iterate over how the rows of partitions change when edits are made, which are not made yet.
+
+        `CallError` where a call has no value for a row, or for one that is only looked at.
+        """
+        (by, *_) = self.windows.order
+        parts: list[_Part] = []
+        for index, edits in partitions:
+            dtype = self.types[by.column]
+            runs = run_of_few(index, edits, self.reach, by, dtype, self.stop) if len(edits.places) <= FEW else None
+            if runs is None:
+                runs = affected(index, edits, self.reach, by, dtype, stop=self.stop)
+            parts += _parts(index, edits, runs)
+        for block in _blocks(parts):
+            cuts = _Cuts(block)
+            values = np.empty((len(self.windows.calls), cuts.codes.shape[1]), np.int64)
+            excerpt = self._excerpt(cuts)
+            call_values(Partitions(self.windows, self.types, Pieces([cuts.codes]), self.interner, excerpt), values)
+            places = cuts.differing(values)
+            codes = cuts.codes.take(places, axis=1)
+            codes = codes if self._keeps_all else codes.take(self.kept, axis=0)
+            yield Changed(np.concatenate((codes, values.take(places, axis=1))), int(places.searchsorted(cuts.middle)))
+
+    def _excerpt(self, cuts: _Cuts) -> Excerpt:
+        """Return where each of the cuts that have rows begins, and what there is of its partition around it."""
+        groups = np.zeros(len(cuts.first), np.int64)
+        if self.reach.counts_groups:
+            groups = _joined([part.partition.groups_before(part.runs.first) for part in cuts.parts])
+        lengths = [(len(part.partition), part.more, len(part.runs.first)) for part in cuts.parts]
+        totals = [size + i * more for i in (0, 1) for size, more, count in lengths for _ in range(count)]
+        around = np.concatenate((cuts.first, cuts.first)), np.concatenate((groups, groups)), np.array(totals)
+        found = cuts.starts, cuts.sizes, cuts.low, cuts.high, *around
+        here = cuts.sizes > 0
+        starts, sizes, low, high, first, groups, of_all = (
+            found if here.all() else [some.compress(here) for some in found]
+        )
+        before = self._summaries(cuts, here, OrderIndex.before, cuts.first) if self.reach.to_first else _nothing(here)
+        behind = self._summaries(cuts, here, OrderIndex.behind, cuts.end) if self.reach.to_last else _nothing(here)
+        return Excerpt(starts, sizes, low, high, first, groups, of_all, before, behind)
+
+    def _summaries(self, cuts: _Cuts, here: Bools, of: Any, places: Ints) -> Callable[[Summary], list[Any]]:
+        """Return what gives summaries of the rows before places, or behind them, of each cut that has rows."""
+        known: dict[Summary, list[Any]] = {}
+        indexes = [part.partition for part in cuts.parts for _ in range(len(part.runs.first))]
+        at = list(zip(indexes, places.tolist(), strict=True))
+
+        def found(wanted: Summary) -> list[Any]:
+            if wanted not in known:
+                both = [of(index, place, wanted, self.summarise) for index, place in at] * 2
+                known[wanted] = [value for value, is_here in zip(both, here.tolist(), strict=True) if is_here]
+            return known[wanted]
+
+        return found
+
+    # -- whole partitions ----------------------------------------------------------------------------------------------
+
+    def rows_with_values(self, partitions: Iterable[OrderIndex]) -> Iterator[tuple[Codes, Codes]]:
+        """Iterate over the rows of partitions in their order, some at a time, and the calls' values of each."""
+        cuts: list[Cut] = []
+        for index in partitions:
+            low = 0
+            while low < len(index):
+                high, first, end = self._piece(index, low)
+                cuts.append(self.cut(index, range(low, high), first, end))
+                low = high
+                if sum(cut.wanted for cut in cuts) >= PIECE:
+                    yield self.values_of(cuts)
+                    cuts = []
+        if cuts:
+            yield self.values_of(cuts)
+
+    def _piece(self, index: OrderIndex, low: int) -> tuple[int, int, int]:
+        """Return the end of the rows whose values are worked out next, and from where to where they look.
+
+        They are about half of those looked at, or more: so wide frames cost no more than twice the rows.
+        """
+        (by, *_) = self.windows.order
+        count = PIECE
+        while True:
+            high = min(low + count, len(index))
+            first, end = looked_at(index, range(low, high), self.reach, by, self.types[by.column])
+            if high == len(index) or end - first <= 2 * count:
+                return high, first, end
+            count = end - first
+
+    def cut(self, index: OrderIndex, places: range, first: int, end: int) -> Cut:
+        """Return the rows at some places of a partition, with those from one place up to another around them."""
+        groups = index.groups_before(np.array([first])).item() if self.reach.counts_groups else 0
+        return Cut(
+            index.pieces(first, end), places.start - first, len(places), len(index), first, groups,
+            lambda wanted: index.before(first, wanted, self.summarise),
+            lambda wanted: index.behind(end, wanted, self.summarise),
+        )  # fmt: skip
+
+    def values_of(self, cuts: Sequence[Cut]) -> tuple[Codes, Codes]:
+        """Return the rows of cuts whose values are wanted, one after another, and the calls' values."""
+        codes = Pieces([piece for cut in cuts for piece in cut.pieces])
+        given = np.array([sum(piece.shape[1] for piece in cut.pieces) for cut in cuts])
+        starts = given.cumsum() - given
+        skipped, wanted, totals, rows, groups = np.array([cut[1:6] for cut in cuts]).T
+        low = starts + skipped
+        excerpt = Excerpt(
+            starts, given, low, low + wanted, rows, groups, totals,
+            lambda summary: [cut.before(summary) for cut in cuts],
+            lambda summary: [cut.behind(summary) for cut in cuts],
+        )  # fmt: skip
+        values = np.empty((len(self.windows.calls), len(codes)), np.int64)
+        call_values(Partitions(self.windows, self.types, codes, self.interner, excerpt), values)
+        places = places_from(low, wanted)
+        return codes.take(places), values.take(places, axis=1)
+
+
+class Pieces:
+    """Matrices of codes side by side, which are put together when they are asked for.
+
+    >>> rows = Pieces([np.array([[1, 2], [5, 6]]), np.array([[3], [7]])])
+    >>> len(rows), rows[1].tolist(), rows.take(np.array([0, 2])).tolist()
+    (3, [5, 6, 7], [[1, 3], [5, 7]])
+    """
+
+    def __init__(self, pieces: Sequence[Codes]) -> None:
+        self._pieces = pieces
+        self._length: int = sum([piece.shape[1] for piece in pieces])
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, column: int) -> Ints:
+        if len(self._pieces) > 1:
+            self._pieces = [np.concatenate(self._pieces, axis=1)]
+        found: Ints = self._pieces[0][column]
+        return found
+
+    def take(self, places: Ints) -> Codes:
+        """Return the rows at some places."""
+        found: Codes = np.concatenate(self._pieces, axis=1).take(places, axis=1)
+        return found
+
+
+def _nothing(here: Bools) -> Callable[[Summary], list[Any]]:
+    """Return what gives the summary of no rows, so many times: nobody asks, where frames have bounds."""
+    return lambda wanted: [together(wanted, ())] * int(np.count_nonzero(here))
+
+
+# -- before and after edits --------------------------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """Some runs of a partition, and their edits."""
+
+    partition: OrderIndex
+    edits: Edits
+    runs: Runs
+    more: int
+    """By how many rows all edits make the partition larger."""
+
+
+def _parts(index: OrderIndex, edits: Edits, runs: Runs) -> Iterator[_Part]:
+    """Iterate over runs, some at a time, with their edits."""
+    more, ends = int(edits.copies.sum()), (runs.end - runs.first).cumsum()
+    low, count = 0, len(ends)
+    if count == 1:
+        yield _Part(index, edits, runs, more)
+        return
+    firsts = [*runs.edits.tolist(), len(edits.places)]
+    while low < count:
+        before = ends.item(low - 1) if low else 0
+        high = max(int(ends.searchsorted(before + BLOCK, "right")), low + 1)
+        some = edits.part(firsts[low], firsts[high])
+        yield _Part(index, some, Runs(runs.edits[low:high] - firsts[low], *(of[low:high] for of in runs[1:])), more)
+        low = high
+
+
+def _blocks(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
+    """Iterate over parts, some at a time."""
+    if len(parts) == 1:
+        yield [*parts]
+        return
+    block: list[_Part] = []
+    size = 0
+    for part in parts:
+        more = int((part.runs.end - part.runs.first).sum())
+        if block and size + more > BLOCK:
+            yield block
+            block, size = [], 0
+        block.append(part)
+        size += more
+    if block:
+        yield block
+
+
+class _Cuts:
+    """Rows cut out for runs: those before the edits, run by run, and then those after."""
+
+    def __init__(self, parts: Sequence[_Part]) -> None:
+        self.parts = parts
+        if len(parts) == len(parts[0].runs.first) == 1:
+            self._put_one(parts[0])
+        else:
+            self._put_many(parts)
+        before = [part.partition.spans(part.runs.first, part.runs.end) for part in parts]
+        after = [edited_pieces(codes, _moved(part)) for codes, part in zip(before, parts, strict=True)]
+        self.codes: Codes = np.concatenate([*before, *chain.from_iterable(after)], axis=1)
+
+    def _put_one(self, part: _Part) -> None:
+        """Say where the rows of one run are: as `_put_many`, at less cost."""
+        _, low, high, first, end = (some.item() for some in part.runs)
+        size, more = end - first, sum(part.edits.copies.tolist())  # of this run
+        self.first, self.end, self.middle = part.runs.first, part.runs.end, size
+        ends = (
+            (0, size),
+            (size, size + more),
+            (low - first, size + low - first),
+            (high - first, size + high - first + more),
+        )
+        self.starts, self.sizes, self.low, self.high = np.array(ends)
+
+    def _put_many(self, parts: Sequence[_Part]) -> None:
+        self.first, self.end, low, high = (_joined([part.runs[i] for part in parts]) for i in (3, 4, 1, 2))
+        given, skipped, behind = self.end - self.first, low - self.first, self.end - high
+        more = _joined([np.add.reduceat(part.edits.copies, part.runs.edits) for part in parts])
+        self.sizes = np.concatenate((given, given + more))
+        """How many rows there are of each run, before and after."""
+        self.starts = self.sizes.cumsum() - self.sizes
+        self.low = self.starts + np.concatenate((skipped, skipped))
+        """From where to where rows of each are asked for, that are not there to be looked at only."""
+        self.high = self.starts + self.sizes - np.concatenate((behind, behind))
+        self.middle = int(given.sum())
+        """Where those after begin."""
+
+    def differing(self, values: Codes) -> Ints:
+        """Return the places of rows that go, come, or have other values, before and after.
+
+        Between edits the rows before are, one by one, those after.
+        """
+        changes = np.zeros(self.codes.shape[1], np.bool_)
+        half = len(self.first)
+        runs = zip(
+            (self.starts[:half] - self.first).tolist(), self.low[:half].tolist(), self.high[:half].tolist(),
+            self.low[half:].tolist(), strict=True,
+        )  # fmt: skip
+        for edits in chain.from_iterable(map(_edits_of_runs, self.parts)):
+            moved, old, last, new = next(runs)
+            for place, copies in [*edits, (last - moved, 0)]:
+                end = place + moved
+                if old < end:
+                    then = new + end - old
+                    for of_call in values:
+                        differs = of_call[old:end] != of_call[new:then]
+                        changes[old:end] |= differs
+                        changes[new:then] |= differs
+                    new = then
+                old = end - min(copies, 0)
+                changes[end:old] = True
+                if copies > 0:
+                    changes[new : new + copies] = True
+                    new += copies
+        return changes.nonzero()[0]
+
+
+def _moved(part: _Part) -> Edits:
+    """Return the edits of runs at their places among the rows cut out."""
+    _, edits, runs, _ = part
+    sizes = runs.end - runs.first
+    moved = sizes.cumsum() - sizes - runs.first
+    if len(moved) > 1:
+        moved = moved.repeat(np.append(runs.edits[1:], len(edits.places)) - runs.edits)
+    return edits._replace(places=edits.places + moved)
+
+
+def _edits_of_runs(part: _Part) -> Iterator[list[tuple[int, int]]]:
+    """Iterate over the places and copies of the edits of each run."""
+    edits = list(zip(part.edits.places.tolist(), part.edits.copies.tolist(), strict=True))
+    firsts = [*part.runs.edits.tolist(), len(edits)]
+    return (edits[low:high] for low, high in pairwise(firsts))
+
+
+def _joined(arrays: Sequence[Ints]) -> Ints:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

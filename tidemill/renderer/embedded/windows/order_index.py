@@ -1,0 +1,559 @@
+"""The order index of a large partition: chunks of sorted rows, and a directory with what is known of each.
+
+A place is the number of a row in the order, from 0 on. The directory has the first sort number of each chunk, and
+running counts of its rows and peer groups; chunks keep summaries of their columns. So a row is found, a place or a peer
+group counted, rows are put in or taken out and a range is summarised at the cost of a chunk or two and of the
+directory, which is short. Chunks are replaced, not written to: what was cut out of them stays, and a list of them is
+all it takes to undo a step. Chunks that are spilled are read when they are looked at first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from tidemill.renderer.embedded.kernels.codec import has_codes_in_order
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
+from tidemill.renderer.embedded.trace.row_order import RowOrder
+from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredPage, begins_of
+from tidemill.renderer.embedded.windows.chunks import EVERY, Chunk, Edits, StoredChunk, divided, edited, places_from
+from tidemill.renderer.embedded.windows.summaries import RunningSummaries, Summarise, Summary, together
+
+__all__ = ["OrderIndex"]
+
+CHUNK: Final = 2048
+"""Rows in a new chunk; it is split beyond twice as many."""
+TIED: Final = 256
+"""Among more rows than these with the same first sort number, a row is found by bisection, not by sorting all."""
+MANY: Final = 64
+"""More places than these are looked for in all rows at once."""
+_FEW: Final = 8
+"""Chunks that need not be put together, however small."""
+
+
+Part: TypeAlias = tuple[int, Codes, Callable[[Summary, Summarise], Any]]
+"""Where some rows begin, the rows, and what summarises them."""
+
+
+class OrderIndex:
+    """The rows of a partition, each copy a row, in their order, given piece by piece; see the module.
+
+    ``peers`` is how many of the order's columns, which come first, make rows peers.
+    """
+
+    def __init__(self, pieces: Iterable[Codes], order: RowOrder, peers: int) -> None:
+        self.order = order
+        self.by = [c.row for c in order.columns[:peers]]
+        """The columns that make rows peers."""
+        self.peers_by_number = peers == 1 and has_codes_in_order(order.columns[0].dtype)
+        """Whether peers have the same sort number, and hardly any others: then no peer group need be counted."""
+        self._leads: Ints | None = None
+        """The sort numbers of all rows, once they were asked since the last change."""
+        self._begins: Ints | None = None
+        """So the places at which peer groups begin, and the end."""
+        self._groups: Ints | None = None
+        """How many peer groups begin in each chunk and those before it, once that was asked."""
+        self._stored: list[StoredChunk] = []
+        """Chunks that were not in memory when last counted; others of them may be none of this partition any more."""
+        self._hold([self._chunk(codes) for codes in pieces])
+
+    @staticmethod
+    def stored(pages: Sequence[StoredPage], by: KeyOrder) -> OrderIndex:
+        """Return the index of rows that lie in pages, outside of memory."""
+        found = OrderIndex((), *by)
+        found._stored = [StoredChunk(page, found._numbers) for page in pages]
+        found._hold([*found._stored])
+        found.code_at(0, 0)  # it was read to see whose rows these are, and counts as held from now on
+        return found
+
+    def state(self) -> list[Chunk]:
+        """Return what the rows are now, to go back to."""
+        return self._chunks.copy()
+
+    def go_back(self, state: list[Chunk]) -> None:
+        """Be as in a state again: the directory is made anew, which is dearer than to copy it, but rare."""
+        self._hold(state)
+
+    def _hold(self, chunks: list[Chunk]) -> None:
+        self._chunks = chunks
+        for chunk in chunks:  # some may have been found beside rows that are not there any more
+            chunk.starts = None
+        self._count()
+        self._before, self._behind = RunningSummaries(), RunningSummaries(backwards=True)
+
+    def _count(self) -> None:
+        """Make the directory anew."""
+        self._firsts = np.array([c.first for c in self._chunks], np.int64)
+        self._ends = np.array([0, *(c.size for c in self._chunks)], np.int64).cumsum()
+        """Where each chunk begins, and the end."""
+        self._length = int(self._ends[-1])
+        self._groups = self._leads = self._begins = None
+        self._near = 0, 0, 0
+        """Where the chunk looked at last begins and ends, and its number: the next look is mostly there."""
+
+    def _chunk(self, codes: Codes) -> Chunk:
+        return Chunk(codes, self._numbers(codes))
+
+    def _numbers(self, codes: Codes) -> Ints:
+        return self.order.number(codes[self.by[0]])
+
+    # -- the directory -------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def groups(self) -> int:
+        """How many peer groups there are."""
+        return self._groups_before.item(-1)
+
+    @property
+    def in_memory(self) -> int:
+        """How many of the rows are in memory."""
+        self._stored = [c for c in self._stored if c.page is not None]
+        return len(self) - sum([c.size for c in self._stored])
+
+    @property
+    def bytes(self) -> int:
+        """How much memory the rows take."""
+        return sum(chunk.bytes for chunk in self._chunks)
+
+    def parts(self) -> Iterator[Codes]:
+        """Iterate over the rows, some at a time."""
+        return (chunk.codes for chunk in self._chunks)
+
+    def _at(self, place: int) -> tuple[int, int]:
+        """Return the chunk that a place is in, and where in it."""
+        start, end, chunk = self._near
+        if not start <= place < end:
+            chunk = int(self._ends.searchsorted(place, "right")) - 1
+            start = self._ends.item(chunk)
+            if chunk < len(self._chunks):
+                self._near = start, self._ends.item(chunk + 1), chunk
+        return chunk, place - start
+
+    def _starts(self, chunk: int) -> Ints:
+        """Return where in a chunk peer groups begin."""
+        here = self._chunks[chunk]
+        if here.starts is None:
+            begins = begins_of(here.codes, self.by)
+            begins[0] = self._is_first(chunk)
+            alone = len(begins) <= len(EVERY) and np.count_nonzero(begins) == len(begins)
+            here.starts = EVERY[: len(begins)] if alone else begins.nonzero()[0]
+        return here.starts
+
+    @property
+    def _groups_before(self) -> Ints:
+        """How many peer groups begin before each chunk, and in all."""
+        if self._groups is None:
+            counts = [self._count_of_groups(chunk) for chunk in range(len(self._chunks))]
+            self._groups = np.array([0, *counts], np.int64).cumsum()
+        return self._groups
+
+    def _count_of_groups(self, chunk: int) -> int:
+        """Return how many peer groups begin in a chunk: of one outside of memory it is known, if its first row does."""
+        known = self._chunks[chunk].groups if self._begins_by_number(chunk) else None
+        return len(self._starts(chunk)) if known is None else known
+
+    def _begins_by_number(self, chunk: int) -> bool:
+        """Return whether a chunk's first row has another sort number than the one before it."""
+        return chunk == 0 or self._chunks[chunk - 1].last != self._chunks[chunk].first
+
+    def _is_first(self, chunk: int) -> bool:
+        """Return whether a chunk's first row begins a peer group."""
+        if self._begins_by_number(chunk):
+            return True
+        before, here = self._chunks[chunk - 1].codes, self._chunks[chunk].codes
+        return any(before.item(row, -1) != here.item(row, 0) for row in self.by)
+
+    # -- finding rows --------------------------------------------------------------------------------------------------
+
+    def place_of(self, row: list[int]) -> int:
+        """Return the first place at which a row is, or would be."""
+        lead = self.order.number_of(row[self.by[0]])
+        low, high = int(self._firsts.searchsorted(lead)), int(self._firsts.searchsorted(lead, "right"))
+        chunk = high - 1
+        if low < high:
+            is_before = self.order.sorts_before(row)
+            chunk = _first_not(lambda c: is_before(self._row_at(c, 0)), low, high) - 1
+        return 0 if chunk < 0 else self._ends.item(chunk) + self._place_in(chunk, row, lead)
+
+    def _place_in(self, chunk: int, row: list[int], lead: int) -> int:
+        """Return the first place in a chunk at which a row is, or would be."""
+        codes, leads = self._chunks[chunk].codes, self._chunks[chunk].leads
+        low = int(leads.searchsorted(lead))
+        if low == len(leads) or leads.item(low) != lead or codes[:, low].tolist() == row:
+            return low
+        high = int(leads.searchsorted(lead, "right"))
+        if self.order.row:  # hashes take longer than to look for the row itself
+            same = (codes[:, low:high] == np.array(row)[:, None]).all(axis=0)
+            if same.any():
+                return low + int(same.argmax())
+        is_before = self.order.sorts_before(row)
+        return _first_not(lambda i: is_before(self._row_at(chunk, i)), low, high)
+
+    def _row_at(self, chunk: int, at: int) -> list[int]:
+        row: list[int] = self._chunks[chunk].codes[:, at].tolist()
+        return row
+
+    def places_of(self, new: Codes) -> tuple[Ints, Bools]:
+        """Return the first place at which each of some rows, in their order, is or would be; and which are there."""
+        numbers = self.order.number(new[self.by[0]])
+        places, there = self.places_of_numbers(numbers), np.zeros(new.shape[1], np.bool_)
+        inside = (places < len(self)).nonzero()[0]
+        at = places.take(inside)
+        there[inside] = same = (self.rows_at(at) == new.take(inside, axis=1)).all(axis=0)
+        tied = inside.compress((self.numbers_at(at) == numbers.take(inside)) & ~same)
+        if len(tied):
+            first = places.take(tied)
+            widths = self.places_of_numbers(numbers.take(tied), right=True) - first
+            few = widths <= TIED
+            for some, find in ((few, self._among_few), (~few, self._one_by_one)):
+                if some.any():
+                    at = tied.compress(some)
+                    places[at], there[at] = find(new.take(at, axis=1), first.compress(some), widths.compress(some))
+        return places, there
+
+    def _among_few(self, new: Codes, low: Ints, widths: Ints) -> tuple[Ints, Bools]:
+        """Return the places of rows, and which are there, each among so many from a place on: all are sorted together.
+
+        Rows with the same first sort number are all among the same rows, which are looked at once.
+        """
+        begins = np.concatenate(([True], low[1:] != low[:-1]))
+        firsts, number, sizes = low.compress(begins), begins.cumsum() - 1, widths.compress(begins)
+        around = self.spans(firsts, firsts + sizes)
+        group = np.concatenate((number, np.arange(len(firsts)).repeat(sizes)))
+        is_old = (np.arange(len(group)) >= len(low)).astype(np.int64)
+        rank = np.empty(len(group), np.int64)
+        rank[self.order.sorted([*np.concatenate((new, around), axis=1)], group, [is_old]).order] = np.arange(len(group))
+        at = rank[: len(low)] - np.arange(len(low))  # among the rows around: as many new ones as are given are in front
+        found = at - (sizes.cumsum() - sizes).take(number)
+        there = found < widths
+        there[there] = (around.take(at.compress(there), axis=1) == new.compress(there, axis=1)).all(axis=0)
+        return low + found, there
+
+    def _one_by_one(self, new: Codes, _low: Ints, _widths: Ints) -> tuple[Ints, Bools]:
+        places = np.array([self.place_of(row) for row in new.T.tolist()], np.int64)
+        there = places < len(self)
+        there[there] = (self.rows_at(places.compress(there)) == new.compress(there, axis=1)).all(axis=0)
+        return places, there
+
+    def copies(self, place: int, row: Ints, most: int) -> int:
+        """Return how many copies of a row there are from a place on, of which so many are looked at."""
+        if most == 1:
+            chunk, at = self._at(place)
+            return int(place < len(self) and self._chunks[chunk].codes[:, at].tolist() == row.tolist())
+        here = self.cut(place, min(place + most, len(self)))
+        same = (here == row[:, None]).all(axis=0)
+        return len(same) if same.all() else int(same.argmin())
+
+    # -- counting: of many places at once ------------------------------------------------------------------------------
+
+    def places_of_numbers(self, numbers: Ints, *, right: bool = False) -> Ints:
+        """Return the first place whose row has this sort number or a greater one; or, right, a greater one."""
+        side: Literal["left", "right"] = "right" if right else "left"
+        if self._asks_all(numbers):
+            return self._all_leads.searchsorted(numbers, side)
+        chunks = np.maximum(self._firsts.searchsorted(numbers, side) - 1, 0)
+        found = self._ends.take(chunks)
+        for chunk, some in _runs_of(chunks):
+            found[some] += self._chunks[chunk].leads.searchsorted(numbers[some], side)
+        return found
+
+    def _asks_all(self, asked: Ints) -> bool:
+        """Return whether so much is asked that it is sooner found in one array than chunk by chunk."""
+        return len(asked) > MANY and not self._stored
+
+    @property
+    def _all_leads(self) -> Ints:
+        if self._leads is None:
+            self._leads = np.concatenate([chunk.leads for chunk in self._chunks])
+        return self._leads
+
+    @property
+    def _all_begins(self) -> Ints:
+        if self._begins is None:
+            starts = [self._starts(number) + start for number, start in enumerate(self._ends[:-1].tolist())]
+            self._begins = np.concatenate([*starts, self._ends[-1:]])
+        return self._begins
+
+    def numbers_at(self, places: Ints) -> Ints:
+        """Return the sort numbers of the rows at some places."""
+        if self._asks_all(places):
+            return self._all_leads.take(places)
+        found: Ints = self._taken(places, lambda chunk, at: chunk.leads.take(at))
+        return found
+
+    def rows_at(self, places: Ints) -> Codes:
+        """Return the rows at some places."""
+        if not len(places):
+            return self._chunks[0].codes[:, :0]
+        found: Codes = self._taken(places, lambda chunk, at: chunk.codes.take(at, axis=1))
+        return found
+
+    def _taken(self, places: Ints, take: Callable[[Chunk, Ints], Any]) -> Any:
+        chunks = self._ends.searchsorted(places, "right") - 1
+        at = places - self._ends.take(chunks)
+        found = [take(self._chunks[chunk], at[some]) for chunk, some in _runs_of(chunks)]
+        return found[0] if len(found) == 1 else np.concatenate(found or [at], axis=-1)
+
+    def groups_before(self, places: Ints) -> Ints:
+        """Return how many peer groups begin before each place."""
+        if self._asks_all(places):
+            return self._all_begins.searchsorted(np.minimum(places, len(self)))
+        chunks = self._ends.searchsorted(places, "right") - 1
+        found, at = self._groups_before.take(chunks), places - self._ends.take(chunks)
+        for chunk, some in _runs_of(chunks):
+            if chunk < len(self._chunks):
+                found[some] += self._starts(chunk).searchsorted(at[some])
+        return found
+
+    def group_starts(self, groups: Ints) -> Ints:
+        """Return where peer groups begin; beyond the last one, the end."""
+        if self._asks_all(groups):
+            return self._all_begins.take(groups, mode="clip")
+        before = self._groups_before
+        groups = np.minimum(np.maximum(groups, 0), before.item(-1))
+        chunks = before.searchsorted(groups, "right") - 1
+        found, at = self._ends.take(chunks), groups - before.take(chunks)
+        for chunk, some in _runs_of(chunks):
+            if chunk < len(self._chunks):
+                found[some] += self._starts(chunk).take(at[some])
+        return found
+
+    def are_peers(self, places: Ints, rows: Codes) -> Bools:
+        """Return whether the row at each place, if there is one, is a peer of the given one."""
+        found = (places >= 0) & (places < len(self))
+        inside, rows = places.compress(found), rows.compress(found, axis=1)
+        if self.peers_by_number:
+            found[found] = self.numbers_at(inside) == self._numbers(rows)
+        else:
+            found[found] = (self.rows_at(inside)[self.by] == rows[self.by]).all(axis=0)
+        return found
+
+    def peers_start(self, places: Ints) -> Ints:
+        """Return where the peer group of the row at each place begins, or before that; at the end, the end."""
+        if not self.peers_by_number:
+            return self.group_starts(self.groups_before(places + 1) - (places < len(self)))
+        return self._ends_of_peers(places, places < len(self), 0)
+
+    def peers_end(self, places: Ints) -> Ints:
+        """Return where the peer group ends of the row before each place, or behind that; 0 for the begin."""
+        if not self.peers_by_number:
+            return self.group_starts(self.groups_before(places))
+        return self._ends_of_peers(places, places > 0, 1)
+
+    def _ends_of_peers(self, places: Ints, there: Bools, back: int) -> Ints:
+        found = places.copy()
+        found[there] = self.places_of_numbers(self.numbers_at(places.compress(there) - back), right=back > 0)
+        return found
+
+    # -- counting: of one place, as few edits need it ------------------------------------------------------------------
+
+    def is_peer(self, place: int, row: Ints) -> bool:
+        """Return whether there is a row at a place that is a peer of another."""
+        if not 0 <= place < len(self):
+            return False
+        chunk, at = self._at(place)
+        codes = self._chunks[chunk].codes
+        for by in self.by:  # noqa: SIM110 - twice as fast as all() of a generator, and each change asks
+            if codes.item(by, at) != row.item(by):
+                return False
+        return True
+
+    def place_of_number(self, number: int, *, right: bool) -> int:
+        """Return what `places_of_numbers` does of one number."""
+        side: Literal["left", "right"] = "right" if right else "left"
+        chunk = max(int(self._firsts.searchsorted(number, side)) - 1, 0)
+        return int(self._ends[chunk] + self._chunks[chunk].leads.searchsorted(number, side))
+
+    def count_groups(self, place: int) -> int:
+        """Return how many peer groups begin before a place."""
+        if place >= len(self):
+            return self.groups
+        chunk, at = self._at(place)
+        return self._groups_before.item(chunk) + int(self._starts(chunk).searchsorted(at))
+
+    def start_of_group(self, group: int) -> int:
+        """Return what `group_starts` does of one group."""
+        if group >= self.groups:
+            return len(self)
+        before, group = self._groups_before, max(group, 0)
+        chunk = int(before.searchsorted(group, "right")) - 1
+        return int(self._ends[chunk] + self._starts(chunk)[group - before[chunk]])
+
+    def start_of_peers(self, place: int) -> int:
+        """Return what `peers_start` does of one place."""
+        if place >= len(self):
+            return len(self)
+        if self.peers_by_number:
+            return self.place_of_number(self._number_at(place), right=False)
+        return self.start_of_group(self.count_groups(place + 1) - 1)
+
+    def end_of_peers(self, place: int) -> int:
+        """Return what `peers_end` does of one place."""
+        if place <= 0:
+            return 0
+        if self.peers_by_number:
+            return self.place_of_number(self._number_at(place - 1), right=True)
+        return self.start_of_group(self.count_groups(place))
+
+    def _number_at(self, place: int) -> int:
+        chunk, at = self._at(place)
+        return self._chunks[chunk].leads.item(at)
+
+    # -- cutting out and summarising -----------------------------------------------------------------------------------
+
+    def code_at(self, column: int, place: int) -> int:
+        """Return the code of a column in the row at a place."""
+        chunk, at = self._at(place)
+        return self._chunks[chunk].codes.item(column, at)
+
+    def pieces(self, low: int, high: int, column: Any = slice(None)) -> list[Codes]:
+        """Return the rows from one place up to another, or a column of them, as they lie in chunks."""
+        found: list[Codes] = []
+        left = high - low
+        chunk, at = self._at(low) if left > 0 else (0, 0)
+        while left > 0:
+            codes = self._chunks[chunk].codes[column, at : at + left]
+            found.append(codes)
+            left -= codes.shape[-1]
+            chunk, at = chunk + 1, 0
+        return found
+
+    def cut(self, low: int, high: int, column: Any = slice(None)) -> Codes:
+        """Return the rows from one place up to another, or a column of them."""
+        found = self.pieces(low, high, column) or [self._chunks[0].codes[column, :0]]
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=-1)
+
+    def spans(self, lows: Ints, highs: Ints, column: Any = slice(None)) -> Codes:
+        """Return the rows from some places up to others, or a column of them, one after another."""
+        if len(lows) == 1:
+            return self.cut(lows.item(), highs.item(), column)
+        some = lows < highs
+        lows, highs = lows.compress(some), highs.compress(some)
+        chunks = self._ends.searchsorted(lows, "right") - 1
+        counts = self._ends.searchsorted(highs) - chunks
+        chunks = places_from(chunks, counts)
+        starts = self._ends.take(chunks)
+        lows = np.maximum(lows.repeat(counts), starts) - starts
+        highs = np.minimum(highs.repeat(counts), self._ends.take(chunks + 1)) - starts
+        parts = zip(chunks.tolist(), lows.tolist(), highs.tolist(), strict=True)
+        found = [self._chunks[number].codes[column, low:high] for number, low, high in parts]
+        return np.concatenate(found or [self._chunks[0].codes[column, :0]], axis=-1)
+
+    def walk(self, place: int, *, back: bool = False) -> Iterator[Part]:
+        """Iterate over the rows from a place on, or back from it, chunk by chunk."""
+        chunk, at = self._at(place)
+        if chunk < len(self._chunks) and (at or not back):
+            codes = self._chunks[chunk].codes
+            part = codes[:, :at] if back else codes[:, at:]
+            yield (place - at if back else place), part, lambda wanted, of: of(wanted, part[wanted.column])
+        for number in range(chunk - 1, -1, -1) if back else range(chunk + 1, len(self._chunks)):
+            here = self._chunks[number]
+            yield self._ends.item(number), here.codes, here.summary
+
+    def before(self, place: int, wanted: Summary, summarise: Summarise) -> Any:
+        """Return the summary of the rows before a place.
+
+        Cost: a part of a chunk, and the chunks in front that nobody asked for since one of them was changed.
+        """
+        chunk, at = self._at(place)
+        whole = self._before.of(wanted, chunk, lambda number: self._chunks[number].summary(wanted, summarise))
+        rest = [summarise(wanted, self._chunks[chunk].codes[wanted.column, :at])] if at else []
+        return together(wanted, [*whole, *rest])
+
+    def behind(self, place: int, wanted: Summary, summarise: Summarise) -> Any:
+        """Return the summary of the rows from a place on, as `before` does."""
+        chunk, at = self._at(place)
+        count = len(self._chunks) - chunk - (at > 0)
+        whole = self._behind.of(wanted, count, lambda number: self._chunks[-1 - number].summary(wanted, summarise))
+        rest = [summarise(wanted, self._chunks[chunk].codes[wanted.column, at:])] if at else []
+        return together(wanted, [*rest, *whole])
+
+    # -- changing ------------------------------------------------------------------------------------------------------
+
+    def apply(self, edits: Edits) -> None:
+        """Put in and take out rows."""
+        chunk = min(self._at(edits.places.item(0))[0], len(self._chunks) - 1)
+        start, counted = self._ends.item(chunk), True
+        if edits.end <= self._ends.item(chunk + 1):
+            counted = self._replace(chunk, Edits(edits.places - start, edits.rows, edits.copies), counted=True)
+        else:
+            numbers = np.minimum(self._ends.searchsorted(edits.places, "right"), len(self._chunks)) - 1
+            while (beyond := edits.ends > self._ends.take(numbers + 1)).any():  # from one chunk into the next
+                edits = divided(edits, beyond, self._ends.take(numbers + 1))
+                numbers = np.minimum(self._ends.searchsorted(edits.places, "right"), len(self._chunks)) - 1
+            at, touched = edits.places - self._ends.take(numbers), [*_runs_of(numbers)]
+            counted = len(touched) <= _FEW
+            for chunk, some in reversed(touched):
+                part = Edits(at[some], edits.rows[:, some], edits.copies[some])
+                counted &= self._replace(chunk, part, counted=counted)
+        if not counted:
+            self._count()
+        if len(self._chunks) > 4 * len(self) // CHUNK + _FEW:  # most have become small
+            codes = self.cut(0, len(self))
+            self._hold(self._split(codes, 0))
+
+    def _replace(self, number: int, edits: Edits, *, counted: bool) -> bool:
+        """Replace a chunk by what it is after some edits; return whether that is one chunk, too, and counted."""
+        old, groups = self._chunks[number], self._groups
+        self._before.forget(number)
+        self._behind.forget(len(self._chunks) - number - 1)
+        made = self._split(edited(old.codes, edits), 2 * CHUNK)
+        self._chunks[number : number + 1] = made
+        self._near, self._leads, self._begins = (0, 0, 0), None, None
+        # A chunk whose first row was put in, or before which the last row was, may begin with another peer group.
+        next_one = number + len(made)
+        if next_one < len(self._chunks) and (not made or edits.end >= old.size):
+            self._first_may_differ(next_one)
+        if len(made) != 1 or not counted:
+            return False
+        self._firsts[number] = made[0].first
+        if more := made[0].size - old.size:
+            self._ends[number + 1 :] += more
+            self._length += more
+        if old.starts is None:  # how many there were was not counted
+            self._groups = None
+        elif groups is not None and self._groups is not None and (more := len(self._starts(number)) - len(old.starts)):
+            groups[number + 1 :] += more
+        return True
+
+    def _first_may_differ(self, chunk: int) -> None:
+        """Look again whether a chunk's first row begins a peer group, if that was known."""
+        starts = self._chunks[chunk].starts
+        if starts is None:
+            return
+        first = self._is_first(chunk)
+        if (len(starts) > 0 and starts.item(0) == 0) != first:
+            self._chunks[chunk].starts = np.concatenate(([0], starts)) if first else starts[1:]
+            if self._groups is not None:
+                self._groups[chunk + 1 :] += 1 if first else -1
+
+    def _split(self, codes: Codes, most: int) -> list[Chunk]:
+        """Return rows as one chunk, if they are no more than so many, or as some."""
+        n = codes.shape[1]
+        if 0 < n <= most:
+            return [self._chunk(codes)]
+        return [self._chunk(codes[:, start : start + CHUNK].copy()) for start in range(0, n, CHUNK)]
+
+
+def _runs_of(chunks: Ints) -> Iterator[tuple[int, slice]]:
+    """Iterate over chunks, and which of what is asked for, one after another, is asked of each."""
+    if len(chunks) == 1:
+        yield chunks.item(), slice(None)
+        return
+    firsts = (chunks[1:] != chunks[:-1]).nonzero()[0] + 1
+    bounds = [0, *firsts.tolist(), len(chunks)]
+    for low, high in pairwise(bounds):
+        if low < high:
+            yield chunks.item(low), slice(low, high)
+
+
+def _first_not(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the first number for which something does not hold that holds up to some number."""
+    return bisect_left(range(high), True, low, key=lambda number: not holds(number))

@@ -1,0 +1,179 @@
+"""Range partitions: ranges of adjacent rows of one partition, each evaluated by itself, for engines of many workers.
+
+First each range says what it is to others: how many rows it has, their summaries, and the rows at its ends that rows
+elsewhere may look at. From all this, put together in the order of the ranges, each is told what lies around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tidemill.expressions.types import DType
+from tidemill.expressions.windows.bound import CallError, Windows
+from tidemill.renderer.embedded.kernels.codec import Interner, has_codes_in_order
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes
+from tidemill.renderer.embedded.windows.affected import Reach, looked_at
+from tidemill.renderer.embedded.windows.changes import Cut, Evaluator, Pieces
+from tidemill.renderer.embedded.windows.evaluate import call_values
+from tidemill.renderer.embedded.windows.frame import Excerpt, Partitions
+from tidemill.renderer.embedded.windows.order_index import OrderIndex
+from tidemill.renderer.embedded.windows.summaries import Summary, summariser, together
+
+__all__ = ["Around", "RangePartition", "around", "can_be_divided", "range_of", "summaries_asked", "values_of"]
+
+Summaries = dict[Summary, Any]
+
+
+@attrs.frozen
+class RangePartition:
+    """What the rows of a range are to others of their partition."""
+
+    rows: int
+    groups: int
+    """How many peer groups begin in it, where that matters."""
+    head: Any
+    """The rows at its begin that rows before it may look at: at least one."""
+    tail: Any
+    """The rows at its end that rows behind it may look at: at least one."""
+    head_rows: int
+    tail_rows: int
+    groups_before_tail: int
+    whole: Summaries
+    """The summaries of its rows."""
+    before_tail: Summaries
+    behind_head: Summaries
+
+
+@attrs.frozen
+class Around:
+    """What there is of a partition around a range."""
+
+    before: tuple[Any, ...]
+    """Rows just before it, in pieces."""
+    behind: tuple[Any, ...]
+    rows_before: int
+    """How many rows are before these."""
+    groups_before: int
+    total: int
+    """How many rows the partition has."""
+    of_rows_before: Summaries
+    """The summaries of the rows before these."""
+    of_rows_behind: Summaries
+
+
+def can_be_divided(windows: Windows, types: Sequence[DType]) -> bool:
+    """Return whether values of some rows are worked out from the rows around them and from what others come to.
+
+    Not where rows say how far they look, which those of other ranges do not know, nor where others come to values
+    that are compared, not codes.
+    """
+    reach = Reach.of(windows, types)
+    if reach is None or reach.offsets:
+        return False
+    asked = summaries_asked(windows, types)
+    return all(has_codes_in_order(types[d.column]) for d in asked if d.kind in ("least", "greatest"))
+
+
+def summaries_asked(windows: Windows, types: Sequence[DType]) -> tuple[Summary, ...]:
+    """Return all that calls may ask of rows which are not there: what they ask where a row has no values."""
+    asked: dict[Summary, None] = {}
+
+    def answer(wanted: Summary) -> list[Any]:
+        asked[wanted] = None
+        return [together(wanted, ())]
+
+    one = np.full((len(types), 1), NULL)
+    none, all_of_it = np.zeros(1, np.int64), np.ones(1, np.int64)
+    excerpt = Excerpt(none, all_of_it, none, all_of_it, none, none, all_of_it, answer, answer)
+    rows = Partitions(windows, types, Pieces([one]), Interner(), excerpt)
+    call_values(rows, np.empty((len(windows.calls), 1), np.int64))
+    return tuple(asked)
+
+
+def range_of(
+    rows: OrderIndex, windows: Windows, types: Sequence[DType], asked: Iterable[Summary], interner: Interner
+) -> RangePartition:
+    """Return what the rows of a range, of which there are some, are to others.
+
+    The first and the last of them look at least as far as any row before or behind does.
+    """
+    reach = Reach.of(windows, types)
+    assert reach is not None
+    (by, *_) = windows.order
+    n = len(rows)
+    head = looked_at(rows, range(1), reach, by, types[by.column])[1]
+    tail = looked_at(rows, range(n - 1, n), reach, by, types[by.column])[0]
+    summarise, counts_groups = summariser(types, interner), reach.counts_groups
+    return RangePartition(
+        n, rows.groups if counts_groups else 0, rows.cut(0, head), rows.cut(tail, n), head, n - tail,
+        rows.groups_before(np.array([tail])).item() if counts_groups else 0,
+        {wanted: rows.before(n, wanted, summarise) for wanted in asked},
+        {wanted: rows.before(tail, wanted, summarise) for wanted in asked},
+        {wanted: rows.behind(head, wanted, summarise) for wanted in asked},
+    )  # fmt: skip
+
+
+def around(ranges: Sequence[RangePartition]) -> Iterator[Around]:
+    """Iterate over what there is around each of a partition's ranges, which are given in their order.
+
+    Of those next to it the rows are needed that rows elsewhere look at; where these are all, the next ones' too.
+    """
+    total = sum(one.rows for one in ranges)
+    asked = list(ranges[0].whole) if ranges else []
+    rows, groups = _running([one.rows for one in ranges]), _running([one.groups for one in ranges])
+    whole_head = [one.head_rows == one.rows for one in ranges]
+    whole_tail = [one.tail_rows == one.rows for one in ranges]
+    for number in range(len(ranges)):
+        low = number
+        while low and (low == number or whole_tail[low]):
+            low -= 1
+        high = number + 1
+        while high < len(ranges) and (high == number + 1 or whole_head[high - 1]):
+            high += 1
+        before, behind = ranges[low:number], ranges[number + 1 : high]
+        skipped = ranges[low].rows - ranges[low].tail_rows if before else 0
+        skipped_groups = ranges[low].groups_before_tail if before else 0
+        front = {w: [*(s.whole[w] for s in ranges[:low]), *(s.before_tail[w] for s in before[:1])] for w in asked}
+        back = {w: [*(s.behind_head[w] for s in behind[-1:]), *(s.whole[w] for s in ranges[high:])] for w in asked}
+        yield Around(
+            tuple(s.tail for s in before), tuple(s.head for s in behind),
+            rows[low] + skipped, groups[low] + skipped_groups, total,
+            {w: together(w, values) for w, values in front.items()},
+            {w: together(w, values) for w, values in back.items()},
+        )  # fmt: skip
+
+
+def _running(counts: Sequence[int]) -> list[int]:
+    """Return the sums of what is before each count, and of all."""
+    found = [0]
+    for count in counts:
+        found.append(found[-1] + count)
+    return found
+
+
+def values_of(
+    windows: Windows,
+    types: Sequence[DType],
+    ranges: Sequence[tuple[OrderIndex, Around]],
+    interner: Interner,
+) -> tuple[Codes, Codes]:
+    """Return the rows of ranges in their order, with the calls' values; `CallError` has the codes of a row."""
+    reach = Reach.of(windows, types)
+    assert reach is not None
+    cuts = [
+        Cut(
+            [*beside.before, *rows.parts(), *beside.behind], sum(piece.shape[1] for piece in beside.before), len(rows),
+            beside.total, beside.rows_before, beside.groups_before, beside.of_rows_before.__getitem__,
+            beside.of_rows_behind.__getitem__,
+        )
+        for rows, beside in ranges
+    ]  # fmt: skip
+    try:
+        return Evaluator(windows, types, reach, interner, np.zeros(0, np.int64)).values_of(cuts)
+    except CallError as error:
+        (row,) = Pieces([piece for cut in cuts for piece in cut.pieces]).take(np.array([error.row])).T
+        raise CallError(error.call, row, error.reason) from None
