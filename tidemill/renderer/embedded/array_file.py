@@ -101,7 +101,9 @@ def _unreadable(path: Path, error: Exception) -> StateError:
 
 def _write_members(file: Any, header: Mapping[str, Any], arrays: Iterable[tuple[str, Any]]) -> None:
     names = []
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+    with deferred():
+        archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
+    with archive:
         for name, array in arrays:
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
