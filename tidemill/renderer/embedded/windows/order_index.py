@@ -479,6 +479,8 @@ class OrderIndex:
 
     def apply(self, edits: Edits) -> None:
         """Put in and take out rows."""
+        if not len(edits.places):
+            return
         chunk = min(self._at(edits.places.item(0))[0], len(self._chunks) - 1)
         start, counted = self._ends.item(chunk), True
         if edits.end <= self._ends.item(chunk + 1):
