@@ -13,8 +13,6 @@ from typing import Final
 from tidemill import __version__
 from tidemill.errors import StateError, TidemillError
 
-__all__ = ["main"]
-
 YEAR: Final = 2013
 DAYS: Final = 365
 

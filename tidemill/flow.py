@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from tidemill.notebook.explorer import Explorer
 
-__all__ = ["Dataflow", "load", "local_spark", "render"]
-
 
 class Dataflow(Building):
     """A dataflow: inputs, collections computed from them, outputs. Build it, then start it any number of times.

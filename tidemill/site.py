@@ -14,8 +14,6 @@ from typing import Final
 
 import attrs
 
-__all__ = ["Site", "warn_at_user"]
-
 _PACKAGE: Final = f"{Path(__file__).absolute().parents[0]}{os.sep}"
 _BLOCKS: Final = contextlib.__file__
 """Through which the end of a `with` comes to us."""

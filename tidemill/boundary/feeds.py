@@ -21,8 +21,6 @@ from tidemill.errors import RowError, SchemaError, brief
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64, STRING, is_arrow_list
 
-__all__ = ["NO_OPERATION", "OPS", "Fed", "Feed", "Keyed", "Write"]
-
 OPS: Final[dict[str, bool]] = {
     **dict.fromkeys(("insert", "i", "update", "u", "create", "c", "read", "r", "upsert"), True),
     **dict.fromkeys(("delete", "d"), False),

@@ -18,8 +18,6 @@ from tidemill.errors import RowError, SchemaError
 from tidemill.expressions.schema import Schema, SchemaLike
 from tidemill.expressions.types import DType
 
-__all__ = ["CsvFiles", "ParquetFiles", "Paths", "read_csv", "read_parquet"]
-
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
 _WIDEST: Final = 76

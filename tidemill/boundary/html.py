@@ -7,8 +7,6 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["html_table", "shown_line", "shown_value"]
-
 _LONGEST = 200
 
 

@@ -11,8 +11,6 @@ import pyarrow as pa
 from tidemill.errors import StepError
 from tidemill.expressions.types import is_arrow_list
 
-__all__ = ["MOST_VALUES", "exact_lists", "list_array", "list_key", "list_parts", "list_ranks"]
-
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 
 MOST_VALUES: Final = 2**31 - 1

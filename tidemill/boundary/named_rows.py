@@ -11,8 +11,6 @@ import attrs
 from tidemill.boundary.tables import mismatch
 from tidemill.errors import RowError
 
-__all__ = ["as_dict", "field_names", "values_by_name"]
-
 
 def field_names(row: Any) -> tuple[Any, ...] | None:
     """Return the names by which a row's values go; None for one that goes by position, and for what is no row.

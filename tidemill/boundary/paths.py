@@ -7,8 +7,6 @@ from pathlib import Path
 
 from tidemill.errors import StateError
 
-__all__ = ["file_path"]
-
 
 def file_path(path: str | os.PathLike[str], call: str, verb: str = "write") -> Path:
     """Return what was given as the path of a file; `StateError` where it can be none.

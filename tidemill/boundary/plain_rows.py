@@ -9,8 +9,6 @@ from typing import Any, Final, TypeAlias
 from tidemill.boundary.values import INT32_LIMIT, INT64_LIMIT, canonical_float
 from tidemill.expressions.schema import Schema
 
-__all__ = ["plain_rows"]
-
 _Column: TypeAlias = Sequence[Any]
 
 

@@ -19,8 +19,6 @@ from tidemill.errors import EngineError, NegativeCountWarning, SchemaError
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import is_arrow_list
 
-__all__ = ["Rows", "Updates", "arrow_table", "following", "int64_array", "plain_array", "time_names"]
-
 _FEW: Final = 64
 """Rows that are sorted sooner as Python tuples than by Arrow, whose sorting costs much to begin."""
 _NUMBERS: Final = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64()}

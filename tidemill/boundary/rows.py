@@ -19,8 +19,6 @@ from tidemill.errors import RowError, brief
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import is_arrow_list
 
-__all__ = ["COUNT_LIMIT", "Batch", "checked_batch", "checked_rows", "listed_rows", "python_rows"]
-
 Batch: TypeAlias = "list[tuple[Any, ...]] | pa.Table"
 """Checked rows: tuples of canonical Python values, or an Arrow table of just the schema's types and order."""
 

@@ -13,8 +13,6 @@ from tidemill.boundary.tables import Source, as_table, mismatch, python_value
 from tidemill.errors import RowError
 from tidemill.expressions.schema import Schema
 
-__all__ = ["RefusedRow", "sorted_out"]
-
 _PIECE: Final = 512
 """Rows that are checked together: a row that does not fit has those before it in its piece checked once more."""
 

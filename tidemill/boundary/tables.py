@@ -33,8 +33,6 @@ from tidemill.errors import RowError
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType, is_arrow_list
 
-__all__ = ["Source", "as_table", "checked_table", "first_failing", "mismatch", "python_value"]
-
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _MICROSECOND: Final = dt.timedelta(microseconds=1)

@@ -16,8 +16,6 @@ from tidemill.errors import RowError, SchemaError
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 
-__all__ = ["Names", "UpdateTable", "listed_updates", "table_of_updates"]
-
 
 @attrs.frozen
 class Names:

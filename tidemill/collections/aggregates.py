@@ -26,8 +26,6 @@ from tidemill.expressions.sql_text import as_expr
 from tidemill.expressions.structure import key, replaced, resolve, walk
 from tidemill.expressions.windows.calls import calls_in
 
-__all__ = ["Keys", "aggregate", "reduce", "top_k"]
-
 Keys = Sequence[tuple[str, Bound]]
 """What groups have in common, by name."""
 

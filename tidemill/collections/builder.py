@@ -18,8 +18,6 @@ from tidemill.expressions.expr import Expr, col
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import FLOAT64
 
-__all__ = ["Builder", "DeclaredWatermark", "Named", "all_nullable", "either_nullable", "same_schema"]
-
 Named = Sequence[tuple[str, Expr]]
 """Expressions with the names of the columns that they become."""
 

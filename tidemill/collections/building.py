@@ -15,8 +15,6 @@ from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import GraphError
 from tidemill.expressions.schema import Schema, SchemaLike
 
-__all__ = ["Building", "constant"]
-
 BETWEEN_LAYERS: Final = frozenset(n for n in dir(Builder) if not n.startswith("_")) | {"graph", "watermarks"}
 """What collections and engines use, and completion need not offer to users."""
 

@@ -24,8 +24,6 @@ from tidemill.expressions.literals import table_called
 from tidemill.expressions.schema import Schema, SchemaLike
 from tidemill.expressions.sql_text import to_sql
 
-__all__ = ["Collection", "Grouped", "JoinKind", "as_version", "own"]
-
 JoinKind = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 BETWEEN_LAYERS: Final = frozenset(("builder", "filter_by", "map_columns", "node", "reduce_by"))

@@ -15,8 +15,6 @@ from tidemill.dataflow.nodes import Map, Node
 from tidemill.errors import GraphError, SchemaError, did_you_mean
 from tidemill.expressions.schema import Field, Schema
 
-__all__ = ["join_all"]
-
 Classes: TypeAlias = Sequence[dict[int, int]]
 """For each class, the column that each relation has in it, if it has one."""
 

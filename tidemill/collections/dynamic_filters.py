@@ -15,8 +15,6 @@ from tidemill.expressions.functions.registry import common_type
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 
-__all__ = ["COMPARISONS", "HOW", "Monotone", "dynamic_filter"]
-
 Monotone: TypeAlias = Literal["increasing", "decreasing"]
 Condition: TypeAlias = tuple[str, str, str]
 

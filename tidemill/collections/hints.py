@@ -9,8 +9,6 @@ from tidemill.errors import did_you_mean
 from tidemill.expressions.expr import Expr
 from tidemill.expressions.structure import output_name
 
-__all__ = ["missing_attribute", "unnamed_aggregates"]
-
 _NO_ORDER: Final = (
     "a collection has no order: group_by(...).top_k(k, order_by=...) gives the first rows of groups, "
     "tm.row_number().over(tm.Window.order_by(...)) numbers them; sort what run.snapshot(...) gives"

@@ -14,8 +14,6 @@ from tidemill.expressions.expr import col
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType
 
-__all__ = ["Pairs", "inner_join", "join"]
-
 Pairs = Sequence[tuple[str, str]]
 """Names of key columns, left and right."""
 

@@ -11,8 +11,6 @@ from tidemill.dataflow.nodes import Concat, Feedback, Leave, Limits, Negate, Nod
 from tidemill.dataflow.scopes import Scope
 from tidemill.errors import GraphError
 
-__all__ = ["inside", "iterate", "leave", "loop_limits"]
-
 DEFAULT_ERROR_AT: Final = 10_000
 """Where a loop without a limit of its own gives up, so that nothing loops for ever."""
 

@@ -23,8 +23,6 @@ from tidemill.expressions.windows.closing import Closing, closing_of, order_colu
 from tidemill.expressions.windows.functions import row_number
 from tidemill.expressions.windows.specification import Window
 
-__all__ = ["closed_rows", "closed_sessions", "valued_schema", "with_calls_on_close"]
-
 
 def with_calls_on_close(builder: Builder, rows: Node, named: Named) -> tuple[Node, Named]:
     """Return the rows whose frames are closed, with the values of calls behind them, and expressions over these."""

@@ -11,8 +11,6 @@ from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import list_type
 
-__all__ = ["ordered_lists"]
-
 
 def ordered_lists(collection: Collection, keys: Sequence[str], order: str, columns: Sequence[str]) -> Collection:
     """Return for each group the lists of these columns, in the order of one that must tell its different rows apart.

@@ -17,8 +17,6 @@ from tidemill.expressions.aggregate_functions import count
 from tidemill.expressions.expr import col
 from tidemill.expressions.schema import Schema, SchemaLike, unused_name
 
-__all__ = ["LetRec", "letrec"]
-
 
 def letrec(builder: Builder, name: str = "letrec", *, error_at: Any = ..., return_at: int | None = None) -> LetRec:
     """Return a block of mutually recursive bindings; see ``Dataflow.letrec``."""
@@ -165,10 +163,12 @@ class Binding(Collection):
 
     @property
     def builder(self) -> Builder:
+        """The dataflow that the block is part of."""
         return self._block.builder
 
     @property
     def node(self) -> Node:
+        """What the binding means here and now."""
         return self._block.node_of(self._name)
 
 

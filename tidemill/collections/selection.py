@@ -21,8 +21,6 @@ from tidemill.expressions.structure import output_name
 from tidemill.expressions.windows.calls import calls_in
 from tidemill.expressions.windows.sessions import sessions_in
 
-__all__ = ["drop", "fill_null", "named_expressions", "rename", "select", "with_columns"]
-
 
 def named_expressions(positional: Iterable[Any], by_name: Mapping[str, Any], schema: Schema) -> list[tuple[str, Expr]]:
     """Return expressions with their names: a positional one has its own, or a column's, or its text."""

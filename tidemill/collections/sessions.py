@@ -26,8 +26,6 @@ from tidemill.expressions.windows.functions import lag
 from tidemill.expressions.windows.sessions import SessionCall, sessions_in
 from tidemill.expressions.windows.specification import Window
 
-__all__ = ["Sessions", "over_starts", "session_columns", "sessions_of", "with_sessions"]
-
 
 @attrs.frozen
 class Sessions:

@@ -9,8 +9,6 @@ from tidemill.dataflow.composites import SetOperation
 from tidemill.dataflow.nodes import Concat, Node
 from tidemill.expressions.schema import Schema
 
-__all__ = ["aligned", "concat", "set_operation"]
-
 
 def aligned(builder: Builder, node: Node, schema: Schema, what: str) -> Node:
     """Return the rows with columns in the order of a schema that must otherwise agree; ``what`` is for the error."""

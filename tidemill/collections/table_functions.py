@@ -9,8 +9,6 @@ from tidemill.dataflow.nodes import FlatMap
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.table_functions import TableCall, TableFunction
 
-__all__ = ["apply_table"]
-
 
 def apply_table(
     collection: Collection, function: TableFunction, arguments: Sequence[str], *, keep: Iterable[str]

@@ -19,8 +19,6 @@ from tidemill.expressions.expr import col, lit
 from tidemill.expressions.schema import unused_name
 from tidemill.expressions.sql_text import as_expr, to_sql
 
-__all__ = ["temporal_filter"]
-
 
 def temporal_filter(  # noqa: PLR0917 - what can be said
     builder: Builder, rows: Node, valid_from: Any, valid_to: Any, clock: Node | None, coordinate: str | None

@@ -24,8 +24,6 @@ from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.instants import require_instant, units_of
 from tidemill.expressions.schema import Field, Schema
 
-__all__ = ["declare", "held_back", "late_rows", "released", "sort_buffer", "watermark_of"]
-
 _ONE_TIME = "watermarks are for times of one coordinate, and the dataflow's are {}, which are in no single order"
 
 

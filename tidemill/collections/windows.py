@@ -17,8 +17,6 @@ from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall, calls_in
 from tidemill.expressions.windows.in_order import SEVERAL_COORDINATES
 
-__all__ = ["Calls", "each_once", "over_values", "with_window_calls"]
-
 Calls = dict[Hashable, tuple[str, WindowCall]]
 
 

@@ -32,8 +32,6 @@ from tidemill.dataflow.nodes import (
 )
 from tidemill.expressions.bound import BoundColumn
 
-__all__ = ["columns_before_added"]
-
 _ROWS_AS_THEY_ARE: Final = (
     AntiJoin, Arrange, ComparingFilter, Consolidate, Enter, Filter, Inspect, LateRows, Leave, Negate, Retime, SemiJoin,
     SortBuffer, TemporalFilter, Threshold, TopK,

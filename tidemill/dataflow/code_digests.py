@@ -20,8 +20,6 @@ from typing import Any, Final
 
 import attrs
 
-__all__ = ["CodeDigest", "digest"]
-
 _FUTURES: Final = functools.reduce(
     operator.or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names)
 )

@@ -8,8 +8,6 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node
 from tidemill.dataflow.scopes import Scope
 
-__all__ = ["explain"]
-
 
 def explain(graph: Graph) -> str:
     """Return the graph as an outline: a line a node, with what it reads; loops indented.

@@ -17,8 +17,6 @@ from tidemill.errors import StateError
 from tidemill.expressions.bound import Bound
 from tidemill.expressions.sql_text import to_sql
 
-__all__ = ["describe", "difference", "fingerprint", "function_prints", "require_same_functions"]
-
 _NOT_TOLD: Final = frozenset({*(f.name for f in attrs.fields(Node)), "version"})
 """Fields that are told otherwise: what all nodes have, and what users call their functions' versions."""
 

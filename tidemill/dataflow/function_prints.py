@@ -25,8 +25,6 @@ import pyarrow as pa
 
 from tidemill.dataflow.code_digests import CodeDigest, digest
 
-__all__ = ["FunctionPrint"]
-
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
 _INSTALLED: Final = ("site-packages", "dist-packages")
 _OF_RECORDS: Final = ("__dataclass_fields__", "__attrs_attrs__", "_fields")

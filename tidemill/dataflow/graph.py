@@ -16,8 +16,6 @@ from tidemill.site import Site
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["Graph"]
-
 N = TypeVar("N", bound=Node)
 
 

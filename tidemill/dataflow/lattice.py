@@ -12,8 +12,6 @@ from typing import Any, Final, TypeAlias
 
 from tidemill.errors import TimeError, brief
 
-__all__ = ["Antichain", "Time", "as_time", "common", "glb", "join_closure", "less_equal", "lub", "shown"]
-
 Time: TypeAlias = tuple[int, ...]
 
 MAX_COORDINATE: Final = 2**62

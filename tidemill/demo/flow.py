@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import tidemill as tm
 
-__all__ = ["INPUTS", "STORY", "build"]
-
 LATE: Final = "dep_delay >= 15"
 
 INPUTS: Final = {

@@ -20,8 +20,6 @@ from tidemill.expressions.types import INT64
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["rendered"]
-
 
 def rendered(
     flow: tm.Dataflow, spark: SparkSession, dimensions: Mapping[str, pa.Table], changes: Sequence[Change]

@@ -14,8 +14,6 @@ from tidemill.flow import local_spark
 from tidemill.renderer.runs.engine import Engine
 from tidemill.renderer.spark.live import Spark
 
-__all__ = ["ENGINES", "Options", "run"]
-
 ENGINES: Final = {
     "embedded": "the embedded engine",
     "reference": "the reference engine",

@@ -21,8 +21,6 @@ from tidemill.renderer.runs.run import Run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Play", "Played"]
-
 
 @attrs.frozen
 class Played:

@@ -18,8 +18,6 @@ from tidemill.demo.data import Data, date_of
 from tidemill.demo.flow import STORY
 from tidemill.demo.play import Played
 
-__all__ = ["FINDINGS", "Report"]
-
 FINDINGS: Final = ("weather", "routes", "lengths", "longest", "inherited", "rolling")
 """The outputs whose contents are shown in the end."""
 

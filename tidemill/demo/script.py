@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from tidemill.demo.data import DAYS, Data, DemoError, date_of
 
-__all__ = ["Change", "Epoch", "Longest", "Script"]
-
 CORRECTED: Final = 200
 """How many flights each correction is about; fewer where the history has fewer than ten times as many."""
 MOST_ADDED: Final = 120

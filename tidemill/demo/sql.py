@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from tidemill.demo.script import Change
 
-__all__ = ["QUERIES", "Warehouse"]
-
 _DELAYS: Final = """count(*) AS flights, count(*) FILTER (dep_delay IS NULL) AS cancelled,
     count(*) FILTER (dep_delay >= 15) AS late, avg(dep_delay) AS mean_delay"""
 

@@ -24,8 +24,6 @@ from tidemill.expressions.windows.calls import WindowCall
 from tidemill.expressions.windows.functions import WindowFunction
 from tidemill.expressions.windows.sessions import SessionCall
 
-__all__ = ["bind", "bind_predicate"]
-
 
 def bind(expression: Expr, schema: Schema, *, expected: DType | None = None) -> Bound:
     """Return the typed tree of an expression over the columns of a schema.

@@ -13,8 +13,6 @@ import attrs
 
 from tidemill.expressions.types import DType
 
-__all__ = ["Bound", "BoundCall", "BoundColumn", "BoundLiteral", "rebuilt", "walk"]
-
 
 @attrs.frozen
 class BoundColumn:

@@ -12,8 +12,6 @@ from tidemill.expressions.functions.operators import SIGNS, by_type
 from tidemill.expressions.intervals import unit_of
 from tidemill.expressions.types import BOOL, DATE, STRING, TIMESTAMP, DType
 
-__all__ = ["MisfitError", "bind_call", "bind_cast"]
-
 
 class MisfitError(Exception):
     """Why arguments do not fit a call: text with bound trees in it, which are yet to be printed.

@@ -16,8 +16,6 @@ from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.literals import INT64_MAX, literal_type
 from tidemill.expressions.types import DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType
 
-__all__ = ["INT32_MAX", "Operand", "adapt", "coerce", "fits", "literal", "reaches", "typed"]
-
 INT32_MAX = 2**31 - 1
 _SPECIAL_FLOATS = {"NaN", "Infinity", "-Infinity"}
 

@@ -10,8 +10,6 @@ from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.room import with_room
 from tidemill.expressions.structure import resolve
 
-__all__ = ["display", "literal_hint"]
-
 _WORDS: Final = frozenset(("and", "or", "int_divide", "like"))
 """Operators that are words."""
 

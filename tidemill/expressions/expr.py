@@ -16,8 +16,6 @@ from tidemill.expressions.intervals import of_timedelta
 from tidemill.expressions.literals import literal_type
 from tidemill.expressions.types import DType, dtype
 
-__all__ = ["Alias", "Call", "Cast", "Column", "Expr", "Literal", "Text", "When", "call", "col", "lit", "operand"]
-
 
 class Expr:
     """A scalar expression: use Python's operators and the methods below; Python values beside it are literals.

@@ -11,17 +11,6 @@ from tidemill.expressions.intervals import MONTHS, Interval, of_timedelta
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import DATE, INT32, INT64, TIMESTAMP, DType
 
-__all__ = [
-    "INSTANTS",
-    "greatest_number",
-    "least_number",
-    "number_of",
-    "require_instant",
-    "shown_distance",
-    "units_of",
-    "value_of",
-]
-
 INSTANTS: Final = (INT64, INT32, DATE, TIMESTAMP)
 """The types whose values a watermark can be."""
 

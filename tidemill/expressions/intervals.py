@@ -12,21 +12,6 @@ import attrs
 from tidemill.errors import SchemaError
 from tidemill.expressions.types import DType
 
-__all__ = [
-    "DAYS",
-    "INTERVALS",
-    "MICROSECONDS",
-    "MONTHS",
-    "UNITS",
-    "Interval",
-    "interval_of",
-    "interval_text",
-    "of_timedelta",
-    "sum_of",
-    "unit_length",
-    "unit_of",
-]
-
 MONTHS: Final = DType("interval of months")
 DAYS: Final = DType("interval of days")
 MICROSECONDS: Final = DType("interval of microseconds")

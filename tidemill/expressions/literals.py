@@ -22,8 +22,6 @@ from tidemill.expressions.types import (
     encodable,
 )
 
-__all__ = ["INT64_MAX", "literal_type", "table_called"]
-
 INT64_MAX = 2**63 - 1
 
 

@@ -15,8 +15,6 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.sort_keys import sort_keys
 from tidemill.expressions.sql_text import as_expr, to_sql
 
-__all__ = ["OrderColumn", "OrderKey", "TopK", "bind_order", "hash_of_row"]
-
 
 @attrs.frozen
 class OrderKey:

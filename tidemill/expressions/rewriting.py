@@ -9,8 +9,6 @@ from tidemill.expressions.functions import FUNCTIONS, widens
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import BOOL, FLOAT64
 
-__all__ = ["both", "can_fail", "column", "column_uses", "conditions", "substituted"]
-
 
 def can_fail(bound: Bound) -> bool:
     """Return whether some row may be an error.

@@ -12,8 +12,6 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from tidemill.errors import SchemaError
 
-__all__ = ["MAX_DEPTH", "too_deep", "with_room"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -13,8 +13,6 @@ import pyarrow as pa
 from tidemill.errors import SchemaError, UnknownColumnError, did_you_mean
 from tidemill.expressions.types import DType, dtype, encodable
 
-__all__ = ["Field", "Schema", "SchemaLike", "unused_name"]
-
 _NOT_NULL = re.compile(r"\s+not\s+null\s*$", re.IGNORECASE)
 
 

@@ -11,8 +11,6 @@ import attrs
 from tidemill.errors import SchemaError
 from tidemill.expressions.schema import Schema
 
-__all__ = ["Nulls", "SortKey", "asc", "desc", "sort_keys"]
-
 Nulls = Literal["first", "last"]
 
 _WRITTEN: Final = re.compile(

@@ -13,8 +13,6 @@ from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.expr import Expr
 from tidemill.expressions.sort_keys import SortKey
 
-__all__ = ["AGGREGATES", "aggregate"]
-
 
 class Parser(Protocol):
     """What is asked of the parser of the text."""

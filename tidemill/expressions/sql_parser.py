@@ -44,8 +44,6 @@ from tidemill.expressions.types import (
     list_type,
 )
 
-__all__ = ["parse"]
-
 _DIALECT: Final = "spark"
 _UNSIGNED: Final = "unsigned"
 """A mark on what stands on the right of >>>."""

@@ -24,8 +24,6 @@ from tidemill.expressions.literals import literal_type
 from tidemill.expressions.room import with_room
 from tidemill.expressions.types import DATE, INT64, STRING, TIMESTAMP, DType
 
-__all__ = ["print_sql"]
-
 DIALECT: Final = "spark"
 
 

@@ -11,8 +11,6 @@ from tidemill.expressions.expr import Column, Expr, Text, lit
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.structure import replaced
 
-__all__ = ["as_expr", "expr", "to_sql"]
-
 _DATE: Final = re.compile(r"\s*\d{4}-\d{1,2}-\d{1,2}\b")
 
 

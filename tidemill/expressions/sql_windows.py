@@ -21,8 +21,6 @@ from tidemill.expressions.windows.frames import UNBOUNDED
 from tidemill.expressions.windows.functions import RANKINGS, WindowFunction
 from tidemill.expressions.windows.specification import Window
 
-__all__ = ["WINDOW_FUNCTIONS", "sort_key", "window_call"]
-
 _OF_VALUES: Final[dict[str, Callable[..., WindowFunction]]] = {
     "lag": functions.lag, "lead": functions.lead, "nth_value": functions.nth_value,
     "first_value": functions.first_value, "first": functions.first_value, "any_value": functions.first_value,

@@ -8,8 +8,6 @@ from collections.abc import Callable, Hashable, Iterator
 from tidemill.expressions.expr import Alias, Call, Column, Expr, Literal, When
 from tidemill.expressions.intervals import Interval
 
-__all__ = ["identical", "key", "output_name", "replaced", "resolve", "walk"]
-
 
 def resolve(expression: Expr) -> Expr:
     """Return the expression without the wrappers that carry no meaning: an alias, an open CASE, a negated literal."""

@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from tidemill.expressions.schema import Schema
 
-__all__ = ["Column", "Ints", "ListColumn", "TableCall", "TableFunction"]
-
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 Row: TypeAlias = tuple[Any, ...]
 

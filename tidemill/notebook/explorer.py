@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 
 from tidemill.renderer.diagram.explorer_page import page_file, page_script
 
-__all__ = ["Ask", "Explorer", "explorer"]
-
 Explorer: TypeAlias = Any
 """An ``anywidget.AnyWidget``, whose class there is where that is installed."""
 Ask: TypeAlias = Callable[[int, Sequence[int | str] | None], Mapping[str, Any]]

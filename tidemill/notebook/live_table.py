@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from tidemill.boundary.results import Rows
     from tidemill.dataflow.graph import Graph
 
-__all__ = ["Live", "Readable"]
-
 
 class Readable(Protocol):
     """What a table is kept up to date from: a run."""

@@ -47,8 +47,6 @@ from tidemill.provenance.validity import by_clock, is_validity
 from tidemill.renderer.diagram.reason import Reason, Row
 from tidemill.renderer.engines import Embedded
 
-__all__ = ["absence"]
-
 Known = dict[int, Any]
 """What is known of a row: values by column."""
 Asking: TypeAlias = Generator[tuple[Node, Known], Reason, Reason]

@@ -14,8 +14,6 @@ from tidemill.provenance.validity import at_one_time
 from tidemill.renderer.diagram.reason import Row
 from tidemill.renderer.diagram.why import Why
 
-__all__ = ["answer"]
-
 MOST_EXPLAINED = 200
 """Of so many input rows at most a tree is made, by the specification, which is slow."""
 

@@ -20,8 +20,6 @@ from tidemill.renderer.reference.evaluation import Evaluation
 from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.reference.traces import Contents, Trace, contents
 
-__all__ = ["derivation"]
-
 Key: TypeAlias = tuple[Node, Row, Time]
 """A row of an operator, at a time."""
 

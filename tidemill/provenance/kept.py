@@ -20,15 +20,6 @@ from tidemill.dataflow.nodes import (
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.errors import GraphError
 
-__all__ = [
-    "kept_name",
-    "observed_name",
-    "with_every_node_observed",
-    "with_inputs_kept",
-    "with_one_output",
-]
-
-
 _TIMED: Final[dict[type[Node], str]] = {
     Retime: "delay",
     Watermark: "a watermark",

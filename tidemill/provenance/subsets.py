@@ -23,8 +23,6 @@ from tidemill.provenance.kept import with_one_output
 from tidemill.renderer.diagram.reason import Row
 from tidemill.renderer.engines import Embedded
 
-__all__ = ["Found", "Unit", "smaller", "sufficient_rows"]
-
 T = TypeVar("T")
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 

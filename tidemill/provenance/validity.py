@@ -19,8 +19,6 @@ from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
 from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.types import BOOL, INT64
 
-__all__ = ["ByClock", "at_one_time", "by_clock", "is_validity"]
-
 _AFTER_ALL = MAX_COORDINATE - 1
 """A time that comes when inputs are closed."""
 

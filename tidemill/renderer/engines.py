@@ -22,8 +22,6 @@ from tidemill.renderer.runs.stepper import Stepper
 if TYPE_CHECKING:
     from tidemill.renderer.embedded.state import Saved
 
-__all__ = ["Embedded", "load"]
-
 _LOG: Final = logging.getLogger("tidemill.state")
 
 

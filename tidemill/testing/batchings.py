@@ -13,8 +13,6 @@ import attrs
 
 from tidemill.dataflow.lattice import Antichain, Time
 
-__all__ = ["Batching", "Feed", "Given", "Move", "Plan", "Read", "all_at_once", "shuffled", "time_by_time"]
-
 Update: TypeAlias = tuple[Any, Time, int]
 
 

@@ -13,8 +13,6 @@ from tidemill.expressions.windows import functions
 from tidemill.expressions.windows.frames import UNBOUNDED
 from tidemill.expressions.windows.specification import Window
 
-__all__ = ["ALL", "ROW", "V", "W", "calls", "frames", "told", "updates"]
-
 ROW: Final = {"k": "string", "ts": "int64", "v": "int64"}
 
 

@@ -21,8 +21,6 @@ from tidemill.renderer.runs.engine import Engine
 from tidemill.renderer.runs.run import Run
 from tidemill.testing.batchings import Batching, Feed, Given, Move, Plan, all_at_once, shuffled, time_by_time
 
-__all__ = ["check_equivalent", "engine_named"]
-
 Row: TypeAlias = tuple[Any, ...]
 Trace: TypeAlias = dict[tuple[Row, Time], int]
 

@@ -26,8 +26,6 @@ from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.writes import Writes
 
-__all__ = ["SparkHistories"]
-
 
 @attrs.frozen
 class SparkHistories:

@@ -12,8 +12,6 @@ from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.spark.live import Spark
 
-__all__ = ["SparkLive"]
-
 
 @attrs.frozen
 class SparkLive:

@@ -9,8 +9,6 @@ from tidemill.expressions import aggregate_functions as agg
 from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.sort_keys import asc, desc
 
-__all__ = ["ORDERS", "some_aggregates"]
-
 Pick = Callable[[Sequence[Any]], Any]
 
 ORDERS: Final[tuple[Any, ...]] = (

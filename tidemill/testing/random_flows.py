@@ -25,8 +25,6 @@ from tidemill.flow import Dataflow
 from tidemill.testing.random_aggregates import ORDERS, some_aggregates
 from tidemill.testing.random_windows import some_window_call
 
-__all__ = ["Case", "Growth"]
-
 SCHEMA: Final = {"k": "int64", "v": "int64"}
 WIDE: Final = {
     "k": "int64", "f": "float64", "s": "string", "d": "decimal(6,2)", "b": "bool", "l": "list<float64>",

@@ -12,8 +12,6 @@ from tidemill.expressions.windows.calls import WindowCall
 from tidemill.expressions.windows.frames import UNBOUNDED
 from tidemill.expressions.windows.specification import Window
 
-__all__ = ["some_window_call"]
-
 Pick = Callable[[Sequence[Any]], Any]
 
 _PARTITIONS: Final = ((), ("k",), ("v",))

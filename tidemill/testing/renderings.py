@@ -13,8 +13,6 @@ from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.windows import affected, changes, large_partitions, order_index, scalar
 
-__all__ = ["FEW_ARE_MANY", "RENDERINGS", "SMALL_IS_LARGE", "counted_switches", "thresholds"]
-
 Thresholds: TypeAlias = Mapping[ModuleType, Mapping[str, int]]
 
 SMALL_IS_LARGE: Final[Thresholds] = {

@@ -13,8 +13,6 @@ from tidemill.expressions.schema import Field, Schema, SchemaLike
 from tidemill.expressions.types import DType
 from tidemill.testing.random_flows import Case, Growth
 
-__all__ = ["dataflows", "times", "updates"]
-
 Update = tuple[Any, Any, int]
 
 VALUES: Final[dict[str, list[Any]]] = {

@@ -34,8 +34,6 @@ from tidemill.expressions.windows.functions import (
 )
 from tidemill.expressions.windows.specification import Window
 
-__all__ = ["FEW", "LIMIT", "NUMBERS_ALONE", "calls", "cases", "changing_rows", "schemas", "windows"]
-
 SchemaOf: TypeAlias = dict[str, str]
 LIMIT: Final = 2**63 - 1
 _moment = functools.partial(dt.datetime, tzinfo=None)

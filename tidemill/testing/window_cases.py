@@ -22,8 +22,6 @@ from tidemill.testing.equivalence import check_equivalent, engine_named
 from tidemill.testing.random_flows import Case
 from tidemill.testing.renderings import RENDERINGS, counted_switches, thresholds
 
-__all__ = ["WindowCase", "compare_on_close", "compare_windows", "on_close", "windows"]
-
 Update: TypeAlias = tuple[Any, int, int]
 Changes: TypeAlias = dict[str, list[str]]
 """Of each output, of one time; or an error."""

@@ -7,8 +7,6 @@ from tidemill.collections.collection import Collection
 from tidemill.expressions.aggregate_functions import min as least
 from tidemill.expressions.expr import lit
 
-__all__ = ["bfs"]
-
 
 def bfs(edges: Collection, roots: Collection, *, a: str = "a", b: str = "b") -> Collection:
     """Return the nodes that can be reached from a root, as (node, hops): the fewest edges from the nearest root.

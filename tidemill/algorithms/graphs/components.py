@@ -6,8 +6,6 @@ from tidemill.algorithms.graphs.edges import arcs, ends
 from tidemill.algorithms.graphs.leaders import leaders, named_by_least
 from tidemill.collections.collection import Collection
 
-__all__ = ["connected_components"]
-
 
 def connected_components(
     edges: Collection, *, a: str = "a", b: str = "b", nodes: Collection | None = None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tidemill.collections.collection import Collection
 from tidemill.errors import GraphError, SchemaError
 
-__all__ = ["arcs", "ends", "ends_with_loops", "given_nodes", "links", "whole_number"]
-
 
 def arcs(edges: Collection, a: str, b: str, what: str, **others: str) -> Collection:
     """Return the edges as (a, b, others...), as often as they are there; ``what`` is the algorithm, for errors.

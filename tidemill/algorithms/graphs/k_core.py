@@ -7,8 +7,6 @@ from tidemill.collections.collection import Collection
 from tidemill.expressions.aggregate_functions import count
 from tidemill.expressions.expr import col
 
-__all__ = ["k_core"]
-
 
 def k_core(edges: Collection, k: int, *, a: str = "a", b: str = "b") -> Collection:
     """Return the nodes of the k-core, as (node, degree): the largest part of the graph where all have k neighbours.

@@ -7,8 +7,6 @@ from tidemill.collections.collection import Collection
 from tidemill.expressions.aggregate_functions import count
 from tidemill.expressions.sort_keys import desc
 
-__all__ = ["label_propagation"]
-
 
 def label_propagation(
     edges: Collection, *, a: str = "a", b: str = "b", nodes: Collection | None = None, rounds: int = 10

@@ -18,8 +18,6 @@ from tidemill.collections.recursion import letrec
 from tidemill.expressions.aggregate_functions import min as least
 from tidemill.expressions.sql_text import expr
 
-__all__ = ["leaders", "named_by_least"]
-
 _TURNS: Final = 20
 """In so many iterations all labels have set out; of 2^20 nodes one in the first, of more nodes more."""
 _LOT: Final = "shiftrightunsigned(xxhash64({}), 1)"

@@ -8,8 +8,6 @@ from tidemill.collections.recursion import letrec
 from tidemill.errors import SchemaError
 from tidemill.expressions.sort_keys import asc
 
-__all__ = ["stable_matching"]
-
 _WHAT = "stable_matching"
 
 

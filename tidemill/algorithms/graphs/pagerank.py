@@ -13,8 +13,6 @@ from tidemill.expressions.aggregate_functions import sum as total
 from tidemill.expressions.expr import lit
 from tidemill.expressions.sql_text import expr
 
-__all__ = ["pagerank"]
-
 _DAMPING: Final = 10**6
 """The largest denominator of the damping: ranks are multiplied by it, and are to stay in 64 bits."""
 _UNITS: Final = 10**12

@@ -8,8 +8,6 @@ from tidemill.collections.builder import all_nullable
 from tidemill.collections.collection import Collection
 from tidemill.collections.recursion import letrec
 
-__all__ = ["scc"]
-
 
 def scc(edges: Collection, *, a: str = "a", b: str = "b", nodes: Collection | None = None) -> Collection:
     """Return for each node its strongly connected component, as (node, component): the least node in it.

@@ -11,8 +11,6 @@ from tidemill.expressions.aggregate_functions import min as least
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.types import FLOAT64, INT32, INT64
 
-__all__ = ["shortest_paths"]
-
 _WHAT = "shortest_paths"
 
 

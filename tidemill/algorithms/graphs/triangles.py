@@ -8,8 +8,6 @@ from tidemill.expressions.aggregate_functions import count
 from tidemill.expressions.aggregate_functions import sum as total
 from tidemill.expressions.expr import lit
 
-__all__ = ["triangle_count", "triangles"]
-
 
 def triangles(edges: Collection, *, a: str = "a", b: str = "b") -> Collection:
     """Return each triangle once, as (a, b, c) with a < b < c: three nodes, each with an edge to each other one.

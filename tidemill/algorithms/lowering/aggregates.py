@@ -20,8 +20,6 @@ from tidemill.expressions.ordering import OrderColumn, OrderKey, hash_of_row
 from tidemill.expressions.schema import Schema, unused_name
 from tidemill.expressions.types import BOOL
 
-__all__ = ["aggregate"]
-
 Columns = list[tuple[str, Bound]]
 
 _PRESENT = "present#"

@@ -9,8 +9,6 @@ from tidemill.dataflow.composites import DeltaJoin
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.expr import col
 
-__all__ = ["delta_join"]
-
 
 @lowering(DeltaJoin)
 def delta_join(node: DeltaJoin, *arrangements: Collection) -> Collection:

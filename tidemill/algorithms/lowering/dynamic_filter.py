@@ -16,8 +16,6 @@ from tidemill.expressions.expr import col
 from tidemill.expressions.rewriting import column
 from tidemill.expressions.schema import Schema
 
-__all__ = ["dynamic_filter", "ordered_dynamic_filter", "range_join"]
-
 _ONE_ROW: Final = OneRow()
 
 

@@ -22,8 +22,6 @@ from tidemill.expressions.types import INT64
 from tidemill.expressions.windows.bound import AggregateCall, AskedFor, BoundWindowCall, OffsetCall, Windows
 from tidemill.expressions.windows.in_order import adds_up_first_values
 
-__all__ = ["needs_first_values", "with_first_values"]
-
 
 def needs_first_values(windows: Windows) -> bool:
     """Return whether there is a call whose frames are made of first values, in a window with an order."""

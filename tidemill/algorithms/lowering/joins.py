@@ -17,8 +17,6 @@ from tidemill.expressions.binding import bind
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.schema import Schema
 
-__all__ = ["anti_join", "new_names", "outer_join", "semi_join"]
-
 
 @lowering(SemiJoin)
 def semi_join(node: SemiJoin, left: Collection, right: Collection) -> Collection:

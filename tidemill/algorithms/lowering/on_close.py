@@ -11,8 +11,6 @@ from tidemill.dataflow.nodes import Reduce
 from tidemill.dataflow.told import Told
 from tidemill.expressions.expr import col
 
-__all__ = ["over_sessions", "sliding_windows"]
-
 
 @lowering(SlidingWindows)
 def sliding_windows(node: SlidingWindows, source: Collection, mark: Collection) -> Collection:

@@ -12,9 +12,6 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node
 from tidemill.dataflow.passes.lowering import LOWERINGS
 
-__all__ = ["lowering"]
-
-
 F = TypeVar("F", bound=Callable[..., Collection])
 
 

@@ -8,8 +8,6 @@ from tidemill.algorithms.lowering.registry import lowering
 from tidemill.collections.collection import Collection
 from tidemill.dataflow.composites import SetOperation
 
-__all__ = ["set_operation"]
-
 
 @lowering(SetOperation)
 def set_operation(node: SetOperation, left: Collection, right: Collection) -> Collection:

@@ -12,8 +12,6 @@ from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.expr import col
 from tidemill.expressions.schema import unused_name
 
-__all__ = ["temporal_filter"]
-
 
 @lowering(TemporalFilter)
 def temporal_filter(node: TemporalFilter, source: Collection) -> Collection:

@@ -15,8 +15,6 @@ from tidemill.expressions.rewriting import column
 from tidemill.expressions.schema import Field, Schema, unused_name
 from tidemill.expressions.types import INT64
 
-__all__ = ["first_rows", "top_k"]
-
 
 @lowering(composites.TopK)
 def top_k(node: composites.TopK, source: Collection) -> Collection:

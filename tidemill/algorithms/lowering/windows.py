@@ -15,8 +15,6 @@ from tidemill.expressions.rewriting import column
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.windows.bound import value_fields
 
-__all__ = ["windowed"]
-
 
 @lowering(Windowed)
 def windowed(node: Windowed, source: Collection) -> Collection:

@@ -11,8 +11,6 @@ from tidemill.collections.collection import Collection
 from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.expr import lit
 
-__all__ = ["block_sums"]
-
 
 def block_sums(values: Collection | OrderSums, /, *, level: str = "level", **order: Any) -> Collection:
     """Return the sums over each block of an order: the partition, the level, the place it begins at, the sums.

@@ -17,9 +17,6 @@ from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.table_functions import Column, Ints, TableFunction
 
-__all__ = ["PLACES", "Blocks", "Fold", "FoldLists", "StateColumns", "state_columns"]
-
-
 PLACES: Final = "places#"
 """The column of the places in a block, in order; in a block of blocks their separators."""
 

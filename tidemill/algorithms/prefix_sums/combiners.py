@@ -28,8 +28,6 @@ from tidemill.expressions.types import INT64, DType
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
 
-__all__ = ["Choice", "Combiner", "Count", "State", "States", "WholeSum"]
-
 State: TypeAlias = tuple[Any, ...]
 States: TypeAlias = Sequence[pa.Array]
 """Many states, by column."""

@@ -16,8 +16,6 @@ from tidemill.expressions.table_functions import Column, Ints, ListColumn, Table
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
 
-__all__ = ["each_value", "python_values"]
-
 
 def each_value(rows: Collection, function: Callable[..., Any], arguments: Sequence[str], result: Field) -> Collection:
     """Return the rows with what a pure function makes of these columns in a further one."""

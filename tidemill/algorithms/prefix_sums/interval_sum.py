@@ -21,8 +21,6 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
 from tidemill.expressions.types import BOOL, INT64
 
-__all__ = ["BEYOND", "HIGH", "HIGH_COPY", "HIGH_PATH", "LOW", "LOW_COPY", "LOW_PATH", "interval_sum", "sums_between"]
-
 LOW, LOW_COPY, LOW_PATH = "low#", "low copy#", "low path#"
 """The columns of where an interval begins: the place, the number of the row there, the path; place NULL: no bound."""
 HIGH, HIGH_COPY, HIGH_PATH = "high#", "high copy#", "high path#"

@@ -21,8 +21,6 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
 from tidemill.expressions.types import INT64
 
-__all__ = ["FOUND", "FOUND_COPY", "offset_search", "search_from", "search_from_rows"]
-
 FOUND: Final = "found#"
 """The place that a search is at; NULL where it is out of range, and on the way down."""
 FOUND_COPY: Final = "copy#"

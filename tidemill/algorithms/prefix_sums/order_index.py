@@ -23,8 +23,6 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
 from tidemill.expressions.types import BINARY, DType
 
-__all__ = ["PlaceBytes", "order_index"]
-
 _WIDTHS: Final = {"bool": 1, "int32": 4, "date": 4, "int64": 8, "timestamp": 8, "float64": 8, "decimal": 16}
 """How many bytes values of a type take; all others vary."""
 _BEFORE, _VALUE, _AFTER = b"\1", b"\2", b"\3"

@@ -23,8 +23,6 @@ from tidemill.expressions.ordering import hash_of_row
 from tidemill.expressions.rewriting import can_fail
 from tidemill.expressions.sql_text import as_expr
 
-__all__ = ["OrderSums", "order_sums"]
-
 _EVERYTHING: Final = "everything#"
 """A column that is the same everywhere, where there is no other to partition by."""
 _HASH: Final = "hash#"

@@ -20,8 +20,6 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
 from tidemill.expressions.types import INT64
 
-__all__ = ["prefix_sum", "sums_before_rows"]
-
 
 def prefix_sum(
     values: Collection | OrderSums,

@@ -28,8 +28,6 @@ from tidemill.expressions.types import BINARY, FLOAT64, DType
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
 
-__all__ = ["Concatenation", "ExactSum", "UserCombiner"]
-
 
 class InPython(Combiner):
     """A combiner with one column, taken one state after another. Blocks are few beside rows, so this is not dear."""

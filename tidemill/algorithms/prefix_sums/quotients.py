@@ -27,9 +27,6 @@ from tidemill.expressions.types import FLOAT64, DType, list_type
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
 
-__all__ = ["DistinctValues", "LastValues", "Quotient"]
-
-
 # -- worked out of several sums ---------------------------------------------------------------------------------------
 
 

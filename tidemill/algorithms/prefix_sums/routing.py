@@ -21,8 +21,6 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
 from tidemill.expressions.types import INT64, DType, list_type
 
-__all__ = ["PATH", "BlockShape", "Routes", "depth", "route_down", "routes"]
-
 PATH: Final = "path#"
 """The column of a block's path: the separators it lies behind, outermost first. That of the whole is empty."""
 _HEIGHT: Final = "height#"

@@ -16,8 +16,6 @@ from tidemill.expressions.functions.numbers import shiftright
 from tidemill.expressions.ordering import hash_of_row
 from tidemill.expressions.sort_keys import asc
 
-__all__ = ["TIE_BYTES", "index_with_ties", "unique_index"]
-
 _HASH, _NUMBER = "tie#", "number#"
 _HASH_BITS: Final = 64
 _NUMBER_BYTES: Final = 4

@@ -13,8 +13,6 @@ from tidemill.dataflow.nodes import Arrange, Consolidate, Enter, Filter, FlatMap
 from tidemill.dataflow.passes.duplicates import merged
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 
-__all__ = ["share_arrangements"]
-
 _LOOK_UP: Final = (DeltaJoin, Join, Reduce)
 _LEADING_TO_ONE: Final = (Map, Filter, FlatMap, Negate, Consolidate)
 

@@ -14,8 +14,6 @@ from tidemill.expressions.literals import INT64_MAX
 from tidemill.expressions.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType
 from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Frame, Offset
 
-__all__ = ["Band", "band_of"]
-
 
 @attrs.frozen
 class Band:

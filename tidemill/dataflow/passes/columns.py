@@ -28,8 +28,6 @@ from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.rewriting import column, column_uses, substituted
 from tidemill.expressions.schema import Schema
 
-__all__ = ["columns_read", "prune_columns"]
-
 Places: TypeAlias = tuple[int, ...]
 """The columns of a node of the old graph that are left of it, in order."""
 

@@ -23,8 +23,6 @@ from tidemill.dataflow.nodes import (
 )
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 
-__all__ = ["drop_consolidations", "is_read_consolidated"]
-
 _CONSOLIDATE_FIRST: Final = (Arrange, Consolidate, Feedback, Output, RangeJoin, Reduce, Threshold)
 _GIVE_CONSOLIDATED: Final = (Arrange, Consolidate, Input, Reduce, Threshold)
 _PASS_ON: Final = (Concat, Enter, Leave, Negate)

@@ -11,8 +11,6 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Feedback, Input, Inspect, Node, Output, Variable
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 
-__all__ = ["merged", "remove_duplicates"]
-
 _UNLIKE_ALL: Final = (Input, Output, Variable, Feedback, Inspect)
 _COMMON: Final = frozenset(f.name for f in attrs.fields(Node))
 

@@ -38,8 +38,6 @@ from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
 from tidemill.expressions.rewriting import both, can_fail, column, column_uses, conditions, substituted
 
-__all__ = ["push_filters"]
-
 _PASS_ON: Final = (Consolidate, Enter, Negate, Retime)
 
 

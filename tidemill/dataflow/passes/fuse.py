@@ -17,8 +17,6 @@ from tidemill.expressions.types import FLOAT64
 if TYPE_CHECKING:
     from tidemill.dataflow.graph import Graph
 
-__all__ = ["fuse_linear"]
-
 
 def fuse_linear(graph: Graph) -> Graph:
     """Return the graph with chains of maps, of filters, of negations and of concats made one operator each.

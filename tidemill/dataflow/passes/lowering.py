@@ -14,8 +14,6 @@ from tidemill.dataflow.nodes import Arrange, Enter, Node, outside
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.errors import GraphError
 
-__all__ = ["LOWERINGS", "Lowering", "has_composites", "lower"]
-
 Lowering: TypeAlias = Callable[[Graph, Any, tuple[Node, ...]], Node]
 """Adds to a graph what stands for a composite over these inputs, and returns the node that gives its rows."""
 

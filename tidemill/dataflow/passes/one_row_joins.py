@@ -16,8 +16,6 @@ from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
 from tidemill.expressions.rewriting import both, can_fail, column, column_uses, conditions, substituted
 from tidemill.expressions.schema import Field, Schema, unused_name
 
-__all__ = ["filter_by_one_row"]
-
 _TURNED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _Compared: TypeAlias = tuple[Bound, str, Bound]
 """What of the rows compares how with what of the one row."""

@@ -26,8 +26,6 @@ from tidemill.dataflow.passes.unions import consolidate_unions
 from tidemill.dataflow.passes.whole_partitions import group_whole_partitions
 from tidemill.errors import UnknownNameError, did_you_mean
 
-__all__ = ["KNOW_COMPOSITES", "PASSES", "Pass", "Passes", "optimised", "passes_named"]
-
 Pass: TypeAlias = Callable[[Graph], Graph]
 """Gives a graph that means the same. It may remove errors, never add one, and leaves the graph it is given alone."""
 

@@ -10,8 +10,6 @@ from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 
-__all__ = ["GraphPlan"]
-
 
 @attrs.frozen
 class GraphPlan:

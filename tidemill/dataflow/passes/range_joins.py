@@ -15,8 +15,6 @@ from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
 from tidemill.expressions.rewriting import both, column, conditions
 from tidemill.expressions.types import DATE, FLOAT64, TIMESTAMP, DType
 
-__all__ = ["has_all_pairs", "join_by_range"]
-
 _COMPARISONS: Final = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _DIGITS: Final = 18

@@ -24,8 +24,6 @@ from tidemill.expressions.windows.bound import (
     ValueCall,
 )
 
-__all__ = ["CEILING", "limit_ranks"]
-
 CEILING: Final = 10_000
 """Of more first rows than these a limit costs more than partitions kept in their order do, unless they are some
 ten times as large: two structures are to be changed then, and at least as many rows numbered anew.

@@ -11,8 +11,6 @@ import attrs
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Feedback, Inspect, Node, Output, Variable
 
-__all__ = ["Copy", "Rewrite", "rebuild"]
-
 N = TypeVar("N", bound=Node)
 
 

@@ -24,8 +24,6 @@ from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.aggregates import Aggregates
 from tidemill.expressions.bound import BoundColumn
 
-__all__ = ["row_key", "without_keys"]
-
 _SOME_OF_THE_SAME: Final = (
     AntiJoin, Arrange, Consolidate, Enter, Filter, Inspect, Leave, Retime, SemiJoin, TopK, Windowed,
 )  # fmt: skip

@@ -26,8 +26,6 @@ from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall as WindowAggregate
 from tidemill.expressions.windows.bound import Windows
 
-__all__ = ["frame_self_joins"]
-
 
 def frame_self_joins(graph: Graph) -> Graph:
     """Return the graph with aggregates over the rows near each row as window calls over ``RANGE`` frames.

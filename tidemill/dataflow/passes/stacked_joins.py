@@ -10,8 +10,6 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Join, Map, Node, Reduce
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 
-__all__ = ["join_by_deltas", "tops_stack"]
-
 Column = tuple[int, int]
 """A relation, and which of its columns."""
 

@@ -14,8 +14,6 @@ from tidemill.dataflow.nodes import Arrange, Concat, Consolidate, Enter, Filter,
 from tidemill.dataflow.passes.consolidations import is_read_consolidated
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 
-__all__ = ["consolidate_unions"]
-
 _NEGATED_STILL: Final = (Enter, Filter, Leave, Map, Retime)
 """What may stand between a union and the negation of one of its inputs."""
 

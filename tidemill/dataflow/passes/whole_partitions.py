@@ -19,8 +19,6 @@ from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, ValueCall, value_fields
 from tidemill.expressions.windows.in_order import ONCE_IS_ENOUGH
 
-__all__ = ["group_whole_partitions"]
-
 
 def group_whole_partitions(graph: Graph) -> Graph:
     """Return the graph with calls over whole partitions as aggregates of groups, which are joined to the rows.

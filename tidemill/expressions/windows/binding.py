@@ -32,8 +32,6 @@ from tidemill.expressions.windows.frames import Frame, offset_for
 from tidemill.expressions.windows.functions import RANKINGS, WindowFunction
 from tidemill.expressions.windows.in_order import SEVERAL_COORDINATES, WHOLE, looks_at_all
 
-__all__ = ["BoundWindows", "bind_windows"]
-
 
 @attrs.frozen
 class BoundWindows:

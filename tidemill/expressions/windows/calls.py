@@ -12,8 +12,6 @@ from tidemill.expressions.expr import Expr
 from tidemill.expressions.structure import walk
 from tidemill.expressions.windows.specification import Window
 
-__all__ = ["Strategy", "WindowCall", "calls_in", "window_call"]
-
 Strategy: TypeAlias = Literal["auto", "ordered", "recompute", "prefix_sum"]
 """How window calls are computed: see ``.over``."""
 

@@ -27,8 +27,6 @@ from tidemill.expressions.windows.calls import WindowCall
 from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Frame, Offset, microseconds
 from tidemill.expressions.windows.functions import first_value, lead
 
-__all__ = ["Closing", "Reach", "closing_of", "order_column", "reach_of"]
-
 _MONTH: Interval = Interval(DAYS, 31)
 """No month is longer."""
 

@@ -19,8 +19,6 @@ from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import DATE, TIMESTAMP, DType
 from tidemill.site import warn_at_user
 
-__all__ = ["UNBOUNDED", "Exclusion", "Frame", "Mode", "Offset", "Unbounded", "checked_exclusion", "offset_for"]
-
 Mode: TypeAlias = Literal["rows", "groups", "range"]
 Exclusion: TypeAlias = Literal["no others", "current row", "group", "ties"]
 

@@ -16,8 +16,6 @@ from tidemill.expressions.windows.bound import (
     Windows,
 )
 
-__all__ = ["ONCE_IS_ENOUGH", "RENDERED", "SEVERAL_COORDINATES", "WHOLE", "adds_up_first_values", "looks_at_all"]
-
 SEVERAL_COORDINATES: Final = "in a loop, or over times of several coordinates"
 _NO_ORDER: Final = "the window has no ORDER BY"
 _WHOLE_FRAME: Final = "its frame is the whole partition"

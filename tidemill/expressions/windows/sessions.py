@@ -12,8 +12,6 @@ from tidemill.expressions.expr import Expr
 from tidemill.expressions.structure import resolve, walk
 from tidemill.expressions.windows.specification import Window
 
-__all__ = ["Session", "SessionCall", "session", "sessions_in"]
-
 
 @attrs.frozen(eq=False, repr=False)
 class SessionCall(Expr):

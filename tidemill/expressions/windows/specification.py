@@ -14,8 +14,6 @@ from tidemill.expressions.expr import Expr
 from tidemill.expressions.sort_keys import SortKey, asc
 from tidemill.expressions.windows.frames import Exclusion, Frame, checked_exclusion
 
-__all__ = ["Window"]
-
 P = ParamSpec("P")
 
 

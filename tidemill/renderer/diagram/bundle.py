@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 from html import escape
 
-__all__ = ["bundle_of"]
-
 
 def bundle_of(text: str, svg: str, title: str) -> dict[str, str]:
     """Return the outline, the SVG, and HTML that holds the SVG as an image.

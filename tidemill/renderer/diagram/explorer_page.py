@@ -16,8 +16,6 @@ from tidemill.renderer.diagram.measures import lines_of, title_of
 from tidemill.renderer.diagram.scene import Operator, Scene
 from tidemill.renderer.diagram.svg import DirectionOrAuto, chosen_layout
 
-__all__ = ["History", "data_of", "page_file", "page_of", "page_script"]
-
 
 @attrs.frozen
 class History:

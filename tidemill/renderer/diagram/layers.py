@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 import attrs
 
-__all__ = ["Element", "Wire", "layered", "ordered", "placed"]
-
 BEND = 6.0
 """The room that an edge takes across where it passes a layer."""
 APART = 22.0

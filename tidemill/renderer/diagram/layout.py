@@ -18,8 +18,6 @@ from tidemill.renderer.diagram.measures import CHIP, PORT, SMALL, label_of, labe
 from tidemill.renderer.diagram.scene import Loop, Operator, Scene
 from tidemill.renderer.diagram.text_width import text_width
 
-__all__ = ["Box", "Direction", "Edge", "LoopLayout", "Rectangle", "lay_out"]
-
 Direction: TypeAlias = Literal["down", "right"]
 Point: TypeAlias = tuple[float, float]
 """Across and along. Points that differ in both are joined by a curve that begins and ends along the flow."""

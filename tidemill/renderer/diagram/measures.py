@@ -7,8 +7,6 @@ from typing import Final
 from tidemill.renderer.diagram.scene import Loop, Operator
 from tidemill.renderer.diagram.text_width import clipped, text_width
 
-__all__ = ["CHIP", "KIND", "NAME", "SMALL", "label_of", "label_width", "lines_of", "size_of", "title_of"]
-
 KIND: Final = 9.5
 NAME: Final = 12.0
 SMALL: Final = 9.0

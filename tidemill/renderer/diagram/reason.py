@@ -9,8 +9,6 @@ import attrs
 
 from tidemill.site import Site
 
-__all__ = ["Reason", "Row"]
-
 Row = tuple[Any, ...]
 
 

@@ -14,8 +14,6 @@ from tidemill.renderer.diagram.reason import Reason, Row
 from tidemill.renderer.diagram.scene import Loop, Operator, Role, Scene, Writing
 from tidemill.renderer.diagram.text_width import clipped, text_width, wrapped
 
-__all__ = ["scene_of_reasons"]
-
 Line: TypeAlias = tuple[str, float, str]
 Box: TypeAlias = list[Reason]
 """One reason, or several input rows that are written in one box."""

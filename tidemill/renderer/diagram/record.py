@@ -9,8 +9,6 @@ from typing import Any, Final
 from tidemill.errors import StateError
 from tidemill.renderer.diagram.explorer_page import page_of
 
-__all__ = ["page_of_record", "record_of"]
-
 _FORMAT: Final = "tidemill record 1"
 
 

@@ -22,8 +22,6 @@ from tidemill.dataflow.nodes import (
     Variable,
 )
 
-__all__ = ["Figures", "Loop", "Operator", "Role", "Scene", "Writing", "scene_of"]
-
 Role: TypeAlias = Literal["end", "state", "variable", "feedback", "border", "plain", "missing"]
 
 

@@ -17,8 +17,6 @@ from tidemill.renderer.diagram.layout import Box, Direction, Edge, LoopLayout, P
 from tidemill.renderer.diagram.measures import SMALL, title_of
 from tidemill.renderer.diagram.scene import Operator, Scene
 
-__all__ = ["WIDEST", "DirectionOrAuto", "checked_direction", "chosen_layout", "svg_of"]
-
 DirectionOrAuto: TypeAlias = Literal["auto", "down", "right"]
 
 _MARGIN: Final = 12.0

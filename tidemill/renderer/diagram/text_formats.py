@@ -9,8 +9,6 @@ from typing import Final
 from tidemill.renderer.diagram.measures import label_of
 from tidemill.renderer.diagram.scene import Loop, Operator, Scene
 
-__all__ = ["dot_of", "mermaid_of"]
-
 _SHAPES: Final = {"end": ("([", "])"), "variable": ("{{", "}}"), "border": ("([", "])"), "feedback": ("([", "])")}
 _DOT_FILLS: Final = {
     "end": "#dbeafe", "state": "#ede9fe", "variable": "#fef3c7", "feedback": "#fee2e2", "border": "#f1f5f9",

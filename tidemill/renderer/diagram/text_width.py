@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["clipped", "text_width", "wrapped"]
-
 _WIDTHS: Final = (
     dict.fromkeys("ijl|.,:;'!", 0.26)
     | dict.fromkeys('frtI()[]{} -/`"', 0.36)

@@ -13,8 +13,6 @@ from tidemill.renderer.diagram.reason import Reason, Row
 from tidemill.renderer.diagram.reason_scene import scene_of_reasons
 from tidemill.renderer.diagram.svg import WIDEST, DirectionOrAuto, checked_direction, svg_of
 
-__all__ = ["Why"]
-
 _MOST_LINES: Final = 60
 _MOST_ROWS: Final = 20
 

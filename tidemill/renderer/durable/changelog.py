@@ -31,8 +31,6 @@ from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.whole_file import in_place, sync_folder
 from tidemill.renderer.runs.system_errors import advice
 
-__all__ = ["Changelog", "Changelogs"]
-
 Moves: TypeAlias = "tuple[tuple[str, str], ...]"
 """Where files are, and where they have to be."""
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import Ints
 
-__all__ = ["BLOCK", "Checksums", "DamagedError"]
-
 BLOCK: Final = 1 << 14
 """Bytes of a block: a part of a page of a spilled file. There are four bytes of checksums for it in a checkpoint."""
 

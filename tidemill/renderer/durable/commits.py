@@ -9,8 +9,6 @@ import attrs
 
 from tidemill.renderer.durable.frames import Frame
 
-__all__ = ["Base", "Commit"]
-
 
 @attrs.frozen
 class Base:

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
-__all__ = ["folder_names"]
-
 _LONGEST: Final = 150
 _TAGGED: Final = re.compile(r".*-[0-9a-f]{16}")
 

@@ -17,8 +17,6 @@ from typing import Any, BinaryIO, Final
 import attrs
 import numpy as np
 
-__all__ = ["NOTHING", "VERSION", "Frame", "OtherVersionError", "encode", "is_followed", "read"]
-
 VERSION: Final = 5
 """4: what is spilled without a key has the order of a column as `h`, by which its pages are found; it was 0."""
 NOTHING: Final = bytes(hashlib.sha256().digest_size)

@@ -18,8 +18,6 @@ from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.writes import Writes, keys_of
 
-__all__ = ["Journal", "Mark", "replayed"]
-
 
 class Journal:
     """Events in their order, each a line and some arrays: rows in Arrow's stream format, times and diffs as numbers."""

@@ -18,8 +18,6 @@ from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.runs.queued import Queued
 from tidemill.renderer.runs.writes import Writes
 
-__all__ = ["LargeChange", "LargeChanges"]
-
 
 @attrs.frozen(eq=False)
 class LargeChange:

@@ -12,8 +12,6 @@ from typing import Final
 
 from tidemill.renderer.durable.log_reading import Entry, gone, replaced
 
-__all__ = ["LastCommit"]
-
 _NAME: Final = "last"
 _LONGEST: Final = 200
 

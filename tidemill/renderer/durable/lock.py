@@ -10,8 +10,6 @@ from typing import Final
 
 from tidemill.errors import StateError
 
-__all__ = ["Lock"]
-
 _NAME: Final = "lock"
 
 

@@ -18,8 +18,6 @@ from tidemill.renderer.durable import frames
 from tidemill.renderer.durable.commits import Commit
 from tidemill.renderer.runs.system_errors import advice
 
-__all__ = ["Entry", "Log", "gone", "may_build_upon", "replaced", "segment_number", "segment_path"]
-
 _SEGMENT: Final = re.compile(r"log-(\d{10})")
 
 

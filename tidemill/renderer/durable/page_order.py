@@ -18,8 +18,6 @@ from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, begins_of
 
-__all__ = ["DIRECTORY", "About", "Placed", "about_pages", "placed", "with_interner"]
-
 DIRECTORY: Final = ("first", "last", "rows", "groups")
 _LEAST: Final = 2
 """Pages of a key from which on its rows lie in order."""

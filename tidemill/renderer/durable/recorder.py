@@ -26,8 +26,6 @@ from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.runs.system_errors import advice
 
-__all__ = ["StepRecorder"]
-
 _LOG: Final = logging.getLogger("tidemill.state")
 _ROWS: Final = 1_000_000
 """Rows to be taken in again after a crash, at most: beyond it there is a checkpoint, if the state is not larger."""

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from tidemill.renderer.embedded.whole_file import sync_folder
 
-__all__ = ["Segment"]
-
 
 class Segment:
     """A new file, made here: ``FileExistsError`` where there is one of that name, as another process made it."""

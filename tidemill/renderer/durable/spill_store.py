@@ -19,8 +19,6 @@ from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.state import spines_of
 from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["SpillStore"]
-
 _REPLACED: Final = 64
 """Files that were replaced by others from which on they are removed."""
 

@@ -45,8 +45,6 @@ from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.embedded.trace.view import View
 from tidemill.renderer.embedded.whole_file import sync_folder
 
-__all__ = ["SpillFolder", "SpilledSpine"]
-
 _LOG: Final = logging.getLogger("tidemill.spills")
 _MANY: Final = 16
 """Spilled batches from which on those that nobody has asked for a key are sorted and merged, too."""

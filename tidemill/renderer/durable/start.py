@@ -28,8 +28,6 @@ from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.system_errors import advice
 
-__all__ = ["IN_MEMORY", "State", "open_state"]
-
 _LOG: Final = logging.getLogger("tidemill.state")
 IN_MEMORY: Final = 20_000_000
 """How many updates are held in memory, unless told otherwise, where there is a disk for others."""

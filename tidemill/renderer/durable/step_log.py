@@ -31,8 +31,6 @@ from tidemill.renderer.durable.segment import Segment
 from tidemill.renderer.embedded.state import Saved, read
 from tidemill.renderer.runs.system_errors import advice
 
-__all__ = ["StepLog"]
-
 _CHECKPOINT: Final = re.compile(r"checkpoint-\d{10}-\w+")
 _UNFINISHED: Final = re.compile(r"\.checkpoint-.*\.tmp")
 _BEFORE: Final = re.compile(r"manifest-\d{10}\.json")

@@ -25,8 +25,6 @@ from tidemill.renderer.embedded.whole_file import in_place
 from tidemill.renderer.runs.interrupts import deferred
 from tidemill.renderer.runs.system_errors import advice
 
-__all__ = ["Arrays", "read", "write"]
-
 FORMAT: Final = "tidemill state"
 VERSION: Final = 6
 _MANIFEST: Final = "manifest.json"

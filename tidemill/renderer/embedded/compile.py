@@ -51,7 +51,7 @@ from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Frontier, Operator, Region, Schedule
 from tidemill.renderer.embedded.windows import on_close  # noqa: F401 - it fills the table, too
 
-__all__ = ["MAKERS", "Compiled"]
+__all__ = ["MAKERS", "Compiled"]  # the table is for others once it is filled
 
 
 class Compiled:

@@ -35,8 +35,6 @@ from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.runs.writes import Writes
 
-__all__ = ["EmbeddedExecutor"]
-
 
 class EmbeddedExecutor:
     """See `Executor`. State is held in spines of NumPy batches in this process."""

@@ -22,8 +22,6 @@ from tidemill.renderer.embedded.operators.input_output import OutputOperator
 from tidemill.renderer.embedded.state import operators_of
 from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["InternedSweeper"]
-
 _FEW: Final = 100_000
 """Values that are not looked at: some ten megabytes."""
 _WORTH: Final = 4

@@ -8,8 +8,6 @@ from tidemill.dataflow.nodes import Node
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 
-__all__ = ["Made"]
-
 
 class Made(Protocol):
     """What a new operator may ask of what is made so far."""

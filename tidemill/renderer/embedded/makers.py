@@ -9,9 +9,6 @@ from tidemill.dataflow.nodes import Node
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.runs.registry import Registry
 
-__all__ = ["MAKERS", "operator_of"]
-
-
 Maker: TypeAlias = Callable[[Any, Region, Any], Operator]
 
 MAKERS: Final = Registry[Maker]("embedded engine")

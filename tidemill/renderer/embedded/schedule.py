@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tidemill.dataflow.nodes import Node
     from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["Frontier", "Operator", "Port", "Region", "Round", "Schedule"]
-
 Round: TypeAlias = tuple[int, ...]
 """The iteration of each loop around an operator, outermost first."""
 

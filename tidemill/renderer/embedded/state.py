@@ -20,8 +20,6 @@ from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.frontiers import Frontiers
 
-__all__ = ["Saved", "kept_otherwise", "operators_of", "read", "save", "spines_of"]
-
 _UNREAD: Final = "unread"
 _KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "i": int, "l": tuple, "-": type(None)}
 

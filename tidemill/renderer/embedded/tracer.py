@@ -12,8 +12,6 @@ from tidemill.renderer.embedded.kernels.interner import Interner
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.runs.step_events import OperatorTrace
 
-__all__ = ["Tracer"]
-
 
 class Tracer:
     """The traces of a step's operators, by their nodes' ids."""

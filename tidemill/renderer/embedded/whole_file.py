@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
-__all__ = ["in_place", "sync_folder"]
-
 _NOT_FOR_FOLDERS: Final = {
     errno.EACCES,
     errno.EPERM,

@@ -16,8 +16,6 @@ from tidemill.expressions.types import DType
 from tidemill.renderer.reference.ordering import in_order
 from tidemill.renderer.reference.traces import Contents
 
-__all__ = ["aggregate", "taking_part"]
-
 Multiset = dict[Any, int]
 
 

@@ -11,8 +11,6 @@ from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.stepper import Stepper
 
-__all__ = ["Reference"]
-
 
 @attrs.frozen
 class Reference:

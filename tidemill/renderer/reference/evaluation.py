@@ -17,8 +17,6 @@ from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.reference.traces import Row, Trace, complete, consolidated, contents
 from tidemill.renderer.runs import failures
 
-__all__ = ["Evaluation"]
-
 
 class Evaluation:
     """The traces of all nodes, each up to its own frontier, when the inputs are given.

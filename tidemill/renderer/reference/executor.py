@@ -29,8 +29,6 @@ from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.runs.writes import Writes
 
-__all__ = ["ReferenceExecutor"]
-
 
 class ReferenceExecutor:
     """See `Executor`. Remembers all updates ever closed, and computes everything anew from them."""

@@ -19,8 +19,6 @@ from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.room import with_room
 from tidemill.expressions.sql_text import to_sql
 
-__all__ = ["evaluate"]
-
 
 @with_room
 def evaluate(bound: Bound, row: Sequence[Any]) -> Any:

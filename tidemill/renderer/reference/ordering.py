@@ -10,8 +10,6 @@ from tidemill.expressions.functions.values import row_order
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.renderer.reference.traces import Row
 
-__all__ = ["in_order"]
-
 
 def in_order(rows: Iterable[Row], by: Sequence[OrderColumn]) -> list[Row]:
     """Return rows sorted by some of their columns."""

@@ -15,18 +15,6 @@ from tidemill.renderer.reference.traces import Contents, Row, Trace, consolidate
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
 
-__all__ = [
-    "RULES",
-    "IsFinal",
-    "Updates",
-    "by_contents",
-    "check_counts",
-    "evaluated",
-    "linear",
-    "user_part",
-    "user_time_of_row",
-]
-
 Updates: TypeAlias = Iterator[tuple[Row, Time, int]]
 IsFinal: TypeAlias = Callable[[Time], bool]
 Rule: TypeAlias = Callable[..., Trace]

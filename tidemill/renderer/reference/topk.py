@@ -9,8 +9,6 @@ from tidemill.renderer.reference.expressions import evaluate
 from tidemill.renderer.reference.ordering import in_order
 from tidemill.renderer.reference.traces import Contents
 
-__all__ = ["first_rows"]
-
 
 def first_rows(logic: TopK, schema: Schema, rows: Contents) -> Contents:
     """Return the first rows in the order, copy by copy, as many as there is room for, numbered or not."""

@@ -12,8 +12,6 @@ from typing import Any, TypeAlias
 
 from tidemill.dataflow.lattice import Antichain, Time, join_closure, less_equal
 
-__all__ = ["Contents", "Row", "Trace", "at_every_time", "by_key", "complete", "consolidated", "contents", "triples"]
-
 Row: TypeAlias = tuple[Any, ...]
 Contents: TypeAlias = dict[Row, int]
 """A multiset: each row with its count, which is not zero."""

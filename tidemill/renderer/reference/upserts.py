@@ -9,8 +9,6 @@ from tidemill.dataflow.nodes import Input
 from tidemill.renderer.runs.queued import Queued
 from tidemill.renderer.runs.writes import Writes
 
-__all__ = ["Upserts"]
-
 Row = tuple[Any, ...]
 Writing: TypeAlias = "dict[Time, dict[Row, Row | None]]"
 """The row that is written to each key at each time; None where it is deleted."""

@@ -12,8 +12,6 @@ from tidemill.renderer.reference.rules import IsFinal, Updates, by_contents
 from tidemill.renderer.reference.traces import Row, Trace, contents, triples
 from tidemill.renderer.runs import failures
 
-__all__ = ["late_updates"]
-
 
 @by_contents(Watermark)
 def _watermark(node: Watermark, _final: IsFinal, *sources: Trace) -> Updates:

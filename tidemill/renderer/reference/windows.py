@@ -34,8 +34,6 @@ from tidemill.renderer.reference.expressions import evaluate
 from tidemill.renderer.reference.ordering import in_order
 from tidemill.renderer.reference.traces import Contents, Row
 
-__all__ = ["with_hash", "with_values"]
-
 Places: TypeAlias = list[int]
 
 

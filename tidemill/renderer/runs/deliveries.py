@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["Deliveries"]
-
 
 class Deliveries:
     """The last batch of each source that a step committed, and the one that is being delivered."""

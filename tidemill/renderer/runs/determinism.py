@@ -33,8 +33,6 @@ from tidemill.expressions.aggregates import UserReduce
 from tidemill.expressions.table_functions import TableCall
 from tidemill.expressions.windows.bound import RowCheck
 
-__all__ = ["functions_before", "suspects", "warn_of_ghosts", "warn_of_two_results"]
-
 _KEEPS_SIGN = (Arrange, Concat, Consolidate, Filter, FlatMap, Inspect, Join, Map, Output, Retime)
 """Operators whose counts are negative only where an input's is."""
 _POSITIVE = (Aggregate, TopK, Windowed)

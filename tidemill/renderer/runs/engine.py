@@ -7,8 +7,6 @@ from typing import Protocol
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.renderer.runs.run import Run
 
-__all__ = ["Engine"]
-
 
 class Engine(Protocol):
     """Something that makes a run of a graph."""

@@ -16,8 +16,6 @@ from tidemill.renderer.runs.progress import OperatorProgress
 from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.runs.step_events import OperatorTrace
 
-__all__ = ["DataFrames", "Executor", "Recorder", "SpillStore"]
-
 
 class Executor(Protocol):
     """The operators of a graph at work, and their state.

@@ -12,8 +12,6 @@ from tidemill.dataflow.progress import Progress
 from tidemill.errors import TimeError
 from tidemill.renderer.runs.failures import of_node
 
-__all__ = ["Frontiers"]
-
 _NEVER: Final = Antichain()
 """Nothing is beyond it."""
 

@@ -23,17 +23,6 @@ from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.writes import Writes, checked_puts, each_deleted, keys_of, writes_of
 
-__all__ = [
-    "Intake",
-    "OnError",
-    "checked_change",
-    "checked_updates",
-    "open_times",
-    "require_key",
-    "require_no_key",
-    "require_order",
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

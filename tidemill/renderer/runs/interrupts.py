@@ -8,8 +8,6 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["deferred", "let_through"]
-
 
 class _Deferral:
     """A stretch of the main thread in which Ctrl-C is noted, and raised behind it."""

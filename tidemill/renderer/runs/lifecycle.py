@@ -8,8 +8,6 @@ from collections.abc import Callable
 from tidemill.errors import ClosedRunError, ReentrantUseError
 from tidemill.renderer.runs.interrupts import deferred
 
-__all__ = ["Lifecycle"]
-
 
 class Lifecycle:
     """Sees to it that a run is changed whole or not at all.

@@ -7,8 +7,6 @@ from typing import Any, Final, overload
 
 import attrs
 
-__all__ = ["Memory", "Metrics", "OperatorMetrics", "shown_bytes"]
-
 
 @attrs.frozen
 class OperatorMetrics:

@@ -21,17 +21,6 @@ from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.step_events import OperatorWork, StepEvent
 
-__all__ = [
-    "MOST_RECORDS",
-    "READABLE",
-    "frontier_text",
-    "history_of",
-    "records_of",
-    "run_scene",
-    "too_many",
-    "updates_on_record",
-]
-
 READABLE: Final = 200_000
 """Updates held by an output up to which its rows are read for a page."""
 MOST_RECORDS: Final = 100

@@ -21,19 +21,6 @@ from tidemill.boundary.html import html_table
 from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Node
 
-__all__ = [
-    "AFTER",
-    "Display",
-    "InNotebook",
-    "InTerminal",
-    "Look",
-    "OperatorProgress",
-    "Watched",
-    "Watcher",
-    "display_here",
-    "in_notebook",
-]
-
 AFTER: Final = 2.0
 """Seconds after which a step is shown."""
 EVERY: Final = 0.25

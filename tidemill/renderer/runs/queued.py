@@ -9,8 +9,6 @@ import attrs
 from tidemill.boundary.rows import Batch
 from tidemill.dataflow.lattice import Time
 
-__all__ = ["Change", "Queued"]
-
 
 class Change(Protocol):
     """Something checked that is queued at an input: `Queued`, `Writes`, or what an engine has of its own."""

@@ -14,8 +14,6 @@ from tidemill.renderer.diagram.why import Why
 from tidemill.renderer.runs.executor import Executor
 from tidemill.renderer.runs.frontiers import Frontiers
 
-__all__ = ["Explainer", "reasons_of"]
-
 
 @attrs.frozen
 class Explainer:

@@ -9,8 +9,6 @@ from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import EngineError
 
-__all__ = ["Registry"]
-
 V = TypeVar("V")
 D = TypeVar("D")
 

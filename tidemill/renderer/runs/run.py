@@ -17,8 +17,6 @@ from tidemill.renderer.runs.run_base import alone
 from tidemill.renderer.runs.run_pictures import RunPictures
 from tidemill.renderer.runs.system_errors import advice
 
-__all__ = ["Run"]
-
 
 @final
 class Run(RunPictures):

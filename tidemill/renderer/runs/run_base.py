@@ -16,8 +16,6 @@ from tidemill.renderer.runs.intake import Intake
 from tidemill.renderer.runs.reasons import Explainer
 from tidemill.renderer.runs.stepper import Stepper
 
-__all__ = ["RunBase", "alone"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 AnyRun = TypeVar("AnyRun", bound="RunBase")

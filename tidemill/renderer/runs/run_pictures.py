@@ -25,8 +25,6 @@ from tidemill.renderer.runs.watch import watch
 if TYPE_CHECKING:
     from tidemill.notebook.explorer import Explorer
 
-__all__ = ["RunPictures"]
-
 _ALL: Final = 10**9
 """More steps than a run takes."""
 

@@ -21,8 +21,6 @@ from tidemill.renderer.runs.step_info import StepInfo
 if TYPE_CHECKING:
     from tidemill.notebook.live_table import Live
 
-__all__ = ["RunReading"]
-
 
 class RunReading(RunBase):
     """Methods of `Run`."""

@@ -15,8 +15,6 @@ from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
 from tidemill.renderer.runs.step_info import StepInfo
 
-__all__ = ["OperatorTrace", "OperatorWork", "StepEvent", "StepEvents"]
-
 
 @attrs.define
 class OperatorTrace:

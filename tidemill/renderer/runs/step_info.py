@@ -9,8 +9,6 @@ import attrs
 
 from tidemill.dataflow.lattice import Antichain
 
-__all__ = ["Listeners", "StepInfo"]
-
 
 @attrs.frozen
 class StepInfo:

@@ -22,8 +22,6 @@ from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import Listeners, StepInfo
 from tidemill.renderer.runs.system_errors import advice
 
-__all__ = ["SLOW", "Stepper"]
-
 SLOW: Final = 2.0
 """Seconds from which on a step is said to be slow."""
 _MANY: Final = 100_000

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 from typing import Final
 
-__all__ = ["advice"]
-
 _PERMISSIONS: Final = "let this process read and write there, and try again"
 _ROOM: Final = "make room on the disk, and try again"
 _FILES: Final = "close some, or raise the limit (ulimit -n), and try again"

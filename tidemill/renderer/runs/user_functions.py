@@ -22,8 +22,6 @@ from tidemill.expressions.windows.bound import CallError, RowCheck
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.failures import of_node
 
-__all__ = ["inspect", "mapped_rows", "moved_time", "reduced_rows", "row_type", "thresholded"]
-
 Row = tuple[Any, ...]
 
 

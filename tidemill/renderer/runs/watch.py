@@ -13,8 +13,6 @@ from tidemill.renderer.diagram.svg import svg_of
 from tidemill.renderer.runs import progress
 from tidemill.renderer.runs.stepper import Stepper
 
-__all__ = ["watch"]
-
 _LARGE: Final = 2000.0
 """Operators for which a second goes from one picture to the next: drawing is not to take the time of the step."""
 

@@ -16,8 +16,6 @@ from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError, brief
 from tidemill.expressions.schema import Schema
 
-__all__ = ["Writes", "checked_puts", "each_deleted", "keys_of", "writes_of"]
-
 Row = tuple[Any, ...]
 
 

@@ -30,8 +30,6 @@ from tidemill.renderer.spark.exact_floats import FAR, NEAR, UNDECIDED, Limbs
 from tidemill.renderer.spark.exact_parts import EXACT_BITS, Chain
 from tidemill.renderer.spark.exact_squares import FAR_SQUARED, NEAR_SQUARED, Squares, error, product, upper
 
-__all__ = ["BOUNDED", "EXACT", "FIRST", "LONG", "Bounded", "FloatSums", "UndecidedError"]
-
 _PLACES: Final = 3
 _WIDTH: Final = 32
 """How far apart places are: then their parts have 31 bits and a sign."""

@@ -34,8 +34,6 @@ from tidemill.renderer.spark.usage import Usage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["entering", "left_in_driver"]
-
 _LOG: Final = logging.getLogger("tidemill.spark")
 _STATE: Final = 8
 """How many updates a loop's operators may hold in the driver, and a join make, for each one that may come into it."""

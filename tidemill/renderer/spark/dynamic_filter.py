@@ -34,8 +34,6 @@ from tidemill.renderer.spark.scalars import native_sql
 from tidemill.renderer.spark.tasks import done_in_executors
 from tidemill.renderer.spark.types import struct
 
-__all__ = ["Moves", "moves_of"]
-
 _AT: Final = "at"
 """From when on a value holds."""
 _UNTIL: Final = "until"

@@ -15,8 +15,6 @@ from pyspark.sql import DataFrame
 
 from tidemill.renderer.spark.exact_parts import EXACT_BITS, ROUNDED_BITS, Chain, Part, rounded
 
-__all__ = ["FAR", "NEAR", "OUTSIDE", "UNDECIDED", "Limbs"]
-
 OUTSIDE: Final = "tidemill: a float that limbs do not hold"
 UNDECIDED: Final = "tidemill: a variance that sums of squares with a bound do not tell"
 

@@ -16,8 +16,6 @@ from typing import Final, Protocol
 
 import attrs
 
-__all__ = ["EXACT_BITS", "ROUNDED_BITS", "Chain", "Part", "Summand", "cut", "rounded"]
-
 EXACT_BITS: Final = 53
 """Whole numbers of so many bits are floats."""
 ROUNDED_BITS: Final = 51

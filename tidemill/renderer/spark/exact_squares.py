@@ -19,8 +19,6 @@ from tidemill.renderer.embedded.reduce.aggregates import variance
 from tidemill.renderer.spark.exact_floats import Limbs
 from tidemill.renderer.spark.exact_parts import Chain, Part, Summand
 
-__all__ = ["FAR_SQUARED", "NEAR_SQUARED", "Squared", "Squares", "error", "product", "upper", "with_variances"]
-
 _HALVES: Final = f"{2.0**27 + 1!r}D"
 """A float times this, less what that is more than the float, is its upper 26 bits."""
 

@@ -31,8 +31,6 @@ from tidemill.renderer.spark.state import Round
 from tidemill.renderer.spark.step import Step
 from tidemill.renderer.spark.strategy import FAST
 
-__all__ = ["explain"]
-
 _ROWS: Final = 10_000_000
 _COUNTS: Final = {"rows": _ROWS, "output": _ROWS, "kept": _ROWS, "pending": 0}
 

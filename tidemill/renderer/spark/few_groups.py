@@ -27,8 +27,6 @@ from tidemill.renderer.spark.frames import Frame
 from tidemill.renderer.spark.native import Sums
 from tidemill.renderer.spark.session import is_connected
 
-__all__ = ["aggregated", "applies"]
-
 FEW: Final = 10_000
 """Up to so many groups, it is the driver that finishes them."""
 _ADAPTIVE: Final = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePartitions.enabled")

@@ -18,8 +18,6 @@ from typing import Final
 
 from tidemill.errors import EngineError
 
-__all__ = ["java_home"]
-
 LEAST: Final = 17
 """The least version of Java that PySpark 4 runs on."""
 _MODULE: Final = "jdk.incubator.vector"

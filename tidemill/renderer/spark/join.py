@@ -9,8 +9,6 @@ from tidemill.dataflow.nodes import Join, Node, arranged_keys
 from tidemill.renderer.spark.failures import TOO_MANY
 from tidemill.renderer.spark.frames import DIFF, Frame, is_small, names
 
-__all__ = ["checked_count", "joined"]
-
 _LARGE = 1 << 62
 
 

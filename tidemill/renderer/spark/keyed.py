@@ -35,8 +35,6 @@ from tidemill.renderer.spark.types import spark_type, struct
 from tidemill.renderer.spark.window_tasks import WindowsAtOneTime
 from tidemill.renderer.spark.windows import windows_of_large
 
-__all__ = ["KeyedResult", "KeyedRound", "as_lines", "first_pending_line", "touched"]
-
 
 @attrs.frozen(eq=False)
 class KeyedResult:

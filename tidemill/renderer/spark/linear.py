@@ -19,8 +19,6 @@ from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.tasks import done_in_executors
 from tidemill.renderer.spark.types import struct
 
-__all__ = ["RULES", "entered", "left_scope", "moved", "negated", "schema_of_rows", "schema_of_updates"]
-
 RULES: Final = Registry[Callable[[Any, Frame, Strategy], Frame]]("Spark engine")
 """For each class of nodes that look at one update at a time, what makes a frame of the node and its input's."""
 

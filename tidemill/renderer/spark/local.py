@@ -12,8 +12,6 @@ from pyspark.sql import SparkSession
 
 from tidemill.renderer.spark.java import java_home
 
-__all__ = ["active_session", "local_session", "session_settings"]
-
 _DEFAULTS: Final = {
     # Where PySpark notes for its errors which line made a column, each costs a dozen calls to Java more. Columns of a
     # step are made by tidemill, whose errors say where the user's operator is.

@@ -20,8 +20,6 @@ from tidemill.errors import RowError
 from tidemill.expressions.schema import Field
 from tidemill.renderer.runs.user_functions import row_type
 
-__all__ = ["mapped_at_once"]
-
 _PLAIN: Final[dict[str, type]] = {"int64": int, "float64": float, "bool": bool, "string": str}
 """Types whose values in Python, if they are of just this class, Arrow takes as the check of single values does."""
 

@@ -40,8 +40,6 @@ from tidemill.renderer.spark.strategy import CAREFUL, Strategy
 from tidemill.renderer.spark.types import struct
 from tidemill.renderer.spark.unique import check_unique
 
-__all__ = ["render"]
-
 
 def render(
     graph: Graph, spark: SparkSession, frames: Mapping[str, Any], time: str | None, diff: str, *, in_driver: int

@@ -35,8 +35,6 @@ from tidemill.renderer.spark.strategy import (
     Strategy,
 )
 
-__all__ = ["retried", "translated_errors"]
-
 T = TypeVar("T")
 _LOG: Final = logging.getLogger("tidemill.spark")
 

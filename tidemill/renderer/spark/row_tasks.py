@@ -26,8 +26,6 @@ from tidemill.renderer.spark.frames import names
 from tidemill.renderer.spark.map_tasks import mapped_at_once
 from tidemill.renderer.spark.table_tasks import made_by_table
 
-__all__ = ["detached", "row_task"]
-
 Batches = Iterator[pa.RecordBatch]
 
 _WORK: Final = Registry[Callable[[Any, int], Callable[[pa.RecordBatch], pa.RecordBatch]]]("Spark engine")

@@ -18,8 +18,6 @@ from tidemill.expressions.types import FLOAT64, INT32, INT64, STRING
 from tidemill.renderer.spark.frames import columns
 from tidemill.renderer.spark.types import sql_type
 
-__all__ = ["NATIVE", "cannot_fail", "native_sql"]
-
 NATIVE: Final = frozenset(
     (
         "add",

@@ -20,8 +20,6 @@ from tidemill.errors import EngineError, TidemillError, UserFunctionError
 from tidemill.renderer.runs.failures import of_node
 from tidemill.renderer.spark.row_tasks import detached
 
-__all__ = ["error_of_function"]
-
 _Function: TypeAlias = tuple[Node, str, Any]
 """A node, and the user's function that it calls, in words and itself."""
 

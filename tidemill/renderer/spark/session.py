@@ -9,8 +9,6 @@ from pyspark.sql.utils import is_remote
 
 from tidemill.errors import EngineError
 
-__all__ = ["SETTINGS", "SETTINGS_OF_FILES", "check_session", "is_connected"]
-
 LEAST: Final = 4
 """The least version of Spark, whose API this is written to."""
 

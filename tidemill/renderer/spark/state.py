@@ -11,8 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.renderer.spark.frames import Frame, materialised, united
 
-__all__ = ["Round", "Trace"]
-
 Round = tuple[int, ...]
 _RATIO = 2
 _MANY = 8

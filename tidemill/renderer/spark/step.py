@@ -55,8 +55,6 @@ from tidemill.renderer.spark.strategy import Strategy
 from tidemill.renderer.spark.usage import Usage
 from tidemill.renderer.spark.watermarks import Steps, extremes, sorted_out, steps_of
 
-__all__ = ["COMPOSITES", "Step"]
-
 _RULES: Final = Registry[str]("Spark engine")
 """For each class of nodes, the name of the method that gives its updates of a round."""
 

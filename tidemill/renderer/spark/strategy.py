@@ -21,8 +21,6 @@ from tidemill.renderer.spark.frames import Frame, consolidated
 from tidemill.renderer.spark.keyed_tasks import Layout
 from tidemill.renderer.spark.scalars import native_sql
 
-__all__ = ["AFTER_FLOATS", "CAREFUL", "EXACT_SQUARES", "FAST", "KERNELS_FOR_FLOATS", "LONG_FLOATS", "Strategy"]
-
 
 class Strategy(Protocol):
     """What Catalyst computes and what the embedded engine's kernels do, and from which updates."""

@@ -32,8 +32,6 @@ from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.frames import DIFF, times
 from tidemill.renderer.spark.row_tasks import detached
 
-__all__ = ["RANGE", "SUMMARY", "VERSION", "StretchTask", "StretchValuesTask", "read_stretch", "row_order"]
-
 VERSION: Final = "version"
 RANGE: Final = "range"
 """The columns that say since which version an update is there, and which range of rows it is in."""

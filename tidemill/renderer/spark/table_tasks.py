@@ -9,8 +9,6 @@ import pyarrow as pa
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.table_functions import Column, ListColumn, TableCall
 
-__all__ = ["made_by_table"]
-
 
 def made_by_table(call: TableCall, schema: Schema, given: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]] | None:
     """Return for each row that a table function makes the one it is made from, and the columns; None where it fails."""

@@ -12,8 +12,6 @@ from pyspark.sql import DataFrame
 from tidemill.expressions.types import dtype
 from tidemill.renderer.spark.failures import with_encoded_errors
 
-__all__ = ["Batches", "done_in_executors"]
-
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 

@@ -10,8 +10,6 @@ from pyspark.sql import types as T  # noqa: N812 - what everybody calls it
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 
-__all__ = ["spark_type", "sql_type", "struct"]
-
 _TYPES: Final[dict[str, Callable[[DType], T.DataType]]] = {
     "int64": lambda _: T.LongType(),
     "int32": lambda _: T.IntegerType(),

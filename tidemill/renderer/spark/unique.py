@@ -11,8 +11,6 @@ from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.frames import DIFF, Frame, columns
 from tidemill.renderer.spark.keyed import KeyedRound
 
-__all__ = ["check_unique"]
-
 
 def check_unique(node: Input, frame: Frame) -> None:
     """Raise where a row's count is not 0 or 1 at some time, naming both. One job."""

@@ -12,8 +12,6 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Enter, Join, Leave, Node, Output, Variable
 from tidemill.dataflow.scopes import Scope
 
-__all__ = ["Usage", "affected", "outermost_loop"]
-
 N = TypeVar("N", bound=Node)
 
 

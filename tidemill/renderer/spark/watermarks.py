@@ -19,8 +19,6 @@ from tidemill.renderer.spark.frames import DIFF, Frame, consolidated
 from tidemill.renderer.spark.linear import schema_of_updates
 from tidemill.renderer.spark.tasks import done_in_executors
 
-__all__ = ["Steps", "extremes", "sorted_out", "steps_of"]
-
 Steps: TypeAlias = list[tuple[int, int]]
 """The times at which a watermark moves, and the number that it moves to."""
 Extremes: TypeAlias = list[tuple[int, int, int]]

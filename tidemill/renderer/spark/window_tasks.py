@@ -36,8 +36,6 @@ from tidemill.renderer.spark.keyed_tasks import (
 )
 from tidemill.renderer.spark.row_tasks import detached
 
-__all__ = ["STORED", "WindowsAtOneTime", "WindowsTask"]
-
 STORED: Final = "stored"
 """The column that says whether an update is a stored one."""
 

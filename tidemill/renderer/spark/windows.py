@@ -23,8 +23,6 @@ from tidemill.renderer.spark.tasks import done_in_executors
 from tidemill.renderer.spark.types import struct
 from tidemill.renderer.spark.window_tasks import STORED, WindowsTask
 
-__all__ = ["changed_windows", "windows_of_large"]
-
 _FEW_KEYS: Final = 100_000
 """Up to so many partitions, their keys go to where stored rows are; beyond, these go to where the keys are."""
 

@@ -28,8 +28,6 @@ from tidemill.expressions.expr import Expr, col, lit
 from tidemill.expressions.functions.choice import when
 from tidemill.expressions.windows.frames import Frame, Offset
 
-__all__ = ["frame_intervals", "whole_numbers"]
-
 _PLACE_COPY: Final = "bound copy#"
 _FARTHEST: Final = 1 << 40
 """More rows than a partition has: offsets beyond it are the same as this one."""

@@ -32,8 +32,6 @@ from tidemill.expressions.schema import Field
 from tidemill.expressions.types import BINARY
 from tidemill.expressions.windows.frames import Exclusion
 
-__all__ = ["in_order_of_rows", "located", "sums_without"]
-
 _PART: Final = "part#"
 _HOLE, _HOLE_END = "hole#", "hole end#"
 _NONE: Final = lit(0).cast("int64")

@@ -19,8 +19,6 @@ from tidemill.expressions.ordering import OrderColumn, hash_of_row
 from tidemill.expressions.sort_keys import SortKey
 from tidemill.expressions.windows.bound import MOST_COPIES, Windows
 
-__all__ = ["COPY", "GROUPS", "PEERS", "ROW", "ROWS", "Orders"]
-
 PEERS: Final = "peers#"
 """The column of the place of a row's peer group: all that the ORDER BY says."""
 ROW: Final = "row#"

@@ -22,8 +22,6 @@ from tidemill.expressions.schema import Field
 from tidemill.expressions.types import INT64
 from tidemill.expressions.windows.bound import Argument, OffsetCall, RankingCall
 
-__all__ = ["ask_offset", "finished_ranking", "partition_sums", "ranking_sums", "value_at_offset"]
-
 _BEFORE, _UP_TO, _ALL = "before#", "up to#", "all#"
 """The columns of how many rows, or peer groups, there are before a row, up to it, and in its partition."""
 _THERE = "there#"

@@ -24,8 +24,6 @@ from tidemill.expressions.table_functions import Column, Ints, TableFunction
 from tidemill.expressions.types import BINARY, BOOL, DType
 from tidemill.expressions.windows.frames import Offset
 
-__all__ = ["AFTER", "PLACE", "RangeBound"]
-
 PLACE: Final = "bound#"
 """The column of the place at which a frame begins or ends."""
 AFTER: Final = "after#"

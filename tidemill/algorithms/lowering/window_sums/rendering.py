@@ -30,8 +30,6 @@ from tidemill.expressions.windows.bound import AggregateCall, OffsetCall, Rankin
 from tidemill.expressions.windows.bound import BoundWindowCall as Call
 from tidemill.expressions.windows.frames import Frame
 
-__all__ = ["by_prefix_sums"]
-
 
 def by_prefix_sums(bound: BoundWindows, wide: Collection) -> Collection:
     """Return the rows, which have the columns that calls are computed from, with the calls' values behind them.

@@ -19,8 +19,6 @@ from tidemill.expressions.schema import Field
 from tidemill.expressions.windows.bound import AggregateCall, ValueCall
 from tidemill.expressions.windows.frames import Frame
 
-__all__ = ["FramedCall", "Summary", "summary"]
-
 FramedCall = AggregateCall | ValueCall
 
 

@@ -19,8 +19,6 @@ from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.types import BOOL, FLOAT64, INT64, STRING, TIMESTAMP, DType
 from tidemill.renderer.embedded.expressions.places import fewer_places, rounded
 
-__all__ = ["by_distinct", "cast_rule", "round_decimal"]
-
 CastRule: TypeAlias = Callable[[pa.Array], pa.Array]
 
 # The forms in which Arrow reads text as Spark does.

@@ -12,8 +12,6 @@ from tidemill.expressions.rewriting import conditions
 from tidemill.renderer.embedded.kernels.codec import Interner, encoder
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Rows
 
-__all__ = ["Passing", "compile_comparisons"]
-
 Passing: TypeAlias = Callable[[Rows], Bools]
 """Marks the updates for whose rows a predicate is true."""
 

@@ -24,8 +24,6 @@ from tidemill.renderer.embedded.expressions.kernels import (
     with_nulls,
 )
 
-__all__ = ["DATE_RULES", "move_rule", "plus_months"]
-
 _EPOCH: Final = dt.date(1970, 1, 1)
 _FIRST_DAY: Final = (dt.date.min - _EPOCH).days
 _LAST_DAY: Final = (dt.date.max - _EPOCH).days

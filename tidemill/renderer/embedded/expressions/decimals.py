@@ -16,8 +16,6 @@ from tidemill.renderer.embedded.expressions.casts import round_decimal
 from tidemill.renderer.embedded.expressions.kernels import Apply, spread
 from tidemill.renderer.embedded.expressions.places import rounded
 
-__all__ = ["by_row", "decimal_rule"]
-
 
 def decimal_rule(bound: BoundCall, compute: Apply) -> Apply:
     """Arrow has Spark's rules up to 38 digits; beyond, compute with twice as many and round."""

@@ -31,8 +31,6 @@ from tidemill.renderer.embedded.expressions.python_rule import python_rule
 from tidemill.renderer.embedded.expressions.text import TEXT_RULES
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 
-__all__ = ["RULES", "Columns", "CompiledScalar", "compile_scalar"]
-
 Columns: TypeAlias = Callable[[int], pa.Array]
 """Gives a column by its index; called only for columns that the expression uses."""
 

@@ -24,8 +24,6 @@ from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.kernels.codec import Interner, decoder
 from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray
 
-__all__ = ["FEW_ROWS", "FewRows", "RowScalar", "compile_row_scalar"]
-
 FEW_ROWS: Final = 4
 """Up to so many rows, Python beats kernels."""
 _MANY: Final = 50

@@ -12,8 +12,6 @@ from tidemill.renderer.embedded.kernels import hashing
 from tidemill.renderer.embedded.kernels.codec import float_values, is_long_decimal
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray
 
-__all__ = ["compile_hash_on_codes"]
-
 _HALF: Final = np.uint64(2**32 - 1)
 
 

@@ -11,8 +11,6 @@ import pyarrow.compute as pc
 
 from tidemill.expressions.bound import BoundCall, BoundLiteral
 
-__all__ = ["Apply", "FailureError", "Rule", "checked", "kernel", "literal", "numbers", "plain", "spread", "with_nulls"]
-
 # What a function of the registry does to its arguments' values: arrays or, for constants, scalars; at least one array.
 Apply: TypeAlias = Callable[..., Any]
 # From the bound call, for its types and literals, to that.

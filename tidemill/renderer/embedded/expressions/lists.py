@@ -13,8 +13,6 @@ from tidemill.boundary.list_columns import list_key, list_parts
 from tidemill.expressions.bound import BoundCall
 from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, kernel, numbers, spread
 
-__all__ = ["LIST_COMPARISON", "LIST_RULES"]
-
 
 def _comparison(compare: Callable[[Any, Any], Any]) -> Apply:
     """List by list, since Arrow does not compare them."""

@@ -17,8 +17,6 @@ from tidemill.renderer.embedded.expressions.casts import by_distinct, round_deci
 from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, checked, kernel, literal, numbers, plain, spread
 from tidemill.renderer.embedded.expressions.places import fewer_places, rounded
 
-__all__ = ["NUMBER_RULES"]
-
 
 def _abs(bound: BoundCall) -> Apply:
     return checked(bound, kernel("abs_checked"))

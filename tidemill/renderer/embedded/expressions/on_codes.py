@@ -22,8 +22,6 @@ from tidemill.renderer.embedded.kernels.interner import SHORT
 from tidemill.renderer.embedded.kernels.long_decimals import unscaled
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray
 
-__all__ = ["OnCodes", "compile_on_codes"]
-
 _FEW: Final = 48
 """Rows of which a call of NumPy's costs more than its work."""
 _MANY: Final = 50

@@ -31,8 +31,6 @@ from tidemill.renderer.embedded.expressions.kernels import (
 )
 from tidemill.renderer.embedded.expressions.lists import LIST_COMPARISON
 
-__all__ = ["COMPARISON", "OPERATOR_RULES"]
-
 _if_else = kernel("if_else")
 _coalesce = kernel("coalesce")
 _invert = kernel("invert")

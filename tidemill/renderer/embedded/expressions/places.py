@@ -11,8 +11,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["fewer_places", "rounded"]
-
 _PLACES: Final = 9  # 10^9 is below 2^32
 _NARROW: Final = 38
 _WIDE: Final = 76

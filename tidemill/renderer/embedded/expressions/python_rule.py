@@ -14,8 +14,6 @@ from tidemill.expressions.functions import values as meanings
 from tidemill.renderer.embedded.expressions.casts import by_distinct
 from tidemill.renderer.embedded.expressions.kernels import Apply, FailureError, spread
 
-__all__ = ["python_rule"]
-
 
 def python_rule(bound: BoundCall) -> Apply:
     """Return what a function does to arrays, as its entry in the registry means it."""

@@ -18,8 +18,6 @@ from tidemill.expressions.types import STRING
 from tidemill.renderer.embedded.expressions.casts import by_distinct
 from tidemill.renderer.embedded.expressions.kernels import Apply, FailureError, Rule, kernel, literal, plain
 
-__all__ = ["TEXT_RULES"]
-
 
 def _once(function: Callable[..., Any], to: pa.DataType, *literals: Any) -> Apply:
     """Return the function of the first argument, and of these literals."""

@@ -28,8 +28,6 @@ from tidemill.renderer.embedded.kernels.updates import (
     same,
 )
 
-__all__ = ["consolidated_by"]
-
 _Order: TypeAlias = tuple[list[Ints], Bools]
 """An order in which equal updates are adjacent, and the keys in it, if they were looked up; where others begin."""
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import largest
 
-__all__ = ["halves_up", "quotients"]
-
 _EXACT: Final = 1 << 53
 """Whole numbers up to this are floats, and the quotient of two floats is rounded correctly."""
 

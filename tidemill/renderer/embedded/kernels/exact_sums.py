@@ -17,8 +17,6 @@ from tidemill.renderer.embedded.kernels.codec import float_values
 from tidemill.renderer.embedded.kernels.limbs import BITS, MASK, NOT_FINITE, LimbRows, consolidated_limbs, split
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, largest
 
-__all__ = ["LEAST", "exact_sums", "float_sums", "limb_sums", "limbs_of_floats", "limbs_of_squares"]
-
 LEAST: Final = 1074
 """The least float is 2**-1074, so that is what limb 0 counts."""
 _NAN, _PLUS, _MINUS = NOT_FINITE, NOT_FINITE + 1, NOT_FINITE + 2

@@ -12,8 +12,6 @@ from tidemill.renderer.embedded.kernels import long_decimals
 from tidemill.renderer.embedded.kernels.codec import NAN_CODE, Interner, is_interned, is_long_decimal, order_ranks
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints, UpdateArray
 
-__all__ = ["few_in_order"]
-
 _FEW_SORTED: Final = 2048
 """Up to so many rows NumPy sorts codes sooner than Arrow sorts values, which costs much to begin."""
 _FEW_TEXTS: Final = 64

@@ -16,8 +16,6 @@ from tidemill.renderer.embedded.kernels.pages import settle
 from tidemill.renderer.embedded.kernels.sorting import PART, Words, gather, parts
 from tidemill.renderer.embedded.kernels.threads import in_shares
 
-__all__ = ["Gathers"]
-
 LEAST: Final = 1 << 20
 """Fewer numbers of a column stay in the caches, mostly."""
 _NARROW: Final = 40

@@ -14,8 +14,6 @@ import pyarrow as pa
 
 from tidemill.boundary.list_columns import list_parts
 
-__all__ = ["SEED", "float_bits", "hash_int", "hash_long", "xxhash64_columns"]
-
 SEED: Final = 42
 _U64 = np.uint64
 _P1, _P2, _P3 = _U64(0x9E3779B185EBCA87), _U64(0xC2B2AE3D27D4EB4F), _U64(0x165667B19E3779F9)

@@ -11,8 +11,6 @@ import numpy as np
 from tidemill.renderer.embedded.kernels.leading_numbers import leading_number
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints
 
-__all__ = ["SHORT", "Interner", "is_large", "number_of"]
-
 _SAMPLE: Final = 10_000
 SHORT: Final = 1 << 62
 """The code of the first number of a large decimal; of those that are not large all sizes are below it."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-__all__ = ["leading_number"]
-
 _BYTES: Final = 8
 _MIDDLE: Final = 2**63
 _LARGE: Final = 2**62

@@ -17,23 +17,6 @@ import pyarrow as pa
 from tidemill.renderer.embedded.kernels.interner import SHORT, Interner, is_large, number_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 
-__all__ = [
-    "all_are_short",
-    "code_of",
-    "codes_of",
-    "decimal_array",
-    "decimal_of",
-    "encode_column",
-    "large_numbers",
-    "large_places",
-    "leading_codes",
-    "leading_of",
-    "ranks_of_long",
-    "unscaled",
-    "value_of",
-    "values_of",
-]
-
 _BITS: Final = 62
 _WORD: Final = 64
 _ALL_DIGITS: Final = decimal.Context(prec=80)

@@ -20,8 +20,6 @@ from weakref import ReferenceType, ref
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LARGE", "Reuse", "in_pages", "settle"]
-
 LARGE: Final = 1 << 22
 """From so many bytes on NumPy asks for huge pages; and arrays have memory that others let go of."""
 _SIZE: Final = attrgetter("size")

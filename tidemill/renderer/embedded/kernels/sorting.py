@@ -15,24 +15,6 @@ import numpy.typing as npt
 from tidemill.renderer.embedded.kernels.memory import empty, zeros
 from tidemill.renderer.embedded.kernels.threads import in_shares, shares, side_by_side
 
-__all__ = [
-    "FEW",
-    "PART",
-    "Sorted",
-    "Words",
-    "ascending",
-    "bisected",
-    "gather",
-    "gathered",
-    "nonzero",
-    "packed",
-    "parts",
-    "refine",
-    "runs_around",
-    "sort_by",
-    "sort_words",
-]
-
 Words = npt.NDArray[np.uint64]
 
 _Ints = npt.NDArray[np.int64]

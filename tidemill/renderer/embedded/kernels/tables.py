@@ -14,8 +14,6 @@ import numpy.typing as npt
 from tidemill.renderer.embedded.kernels import sorting
 from tidemill.renderer.embedded.kernels.memory import empty, zeros
 
-__all__ = ["Places", "found", "numbered", "places_of"]
-
 _Ints = npt.NDArray[np.int64]
 
 MOST: Final = 4

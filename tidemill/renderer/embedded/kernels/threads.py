@@ -13,8 +13,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import Final, TypeVar
 
-__all__ = ["SETTING", "in_shares", "processors", "shares", "side_by_side"]
-
 SHARE: Final = 1 << 19
 """A share has at least so many numbers: with half as many, nothing is gained (``python -m benchmarks.threads``)."""
 

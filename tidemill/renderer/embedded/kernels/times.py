@@ -11,8 +11,6 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.sorting import PART, parts
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Times, UpdateArray
 
-__all__ = ["advance", "advance_times", "advanced_rows", "alike", "all_up_to", "beyond"]
-
 _FEW: Final = 8
 """Times that are compared sooner in Python."""
 

@@ -18,39 +18,6 @@ from tidemill.renderer.embedded.kernels import sorting, tables
 from tidemill.renderer.embedded.kernels.memory import concatenate, empty, stack
 from tidemill.renderer.runs import failures
 
-__all__ = [
-    "NULL",
-    "Bools",
-    "Codes",
-    "Ints",
-    "Rows",
-    "Times",
-    "UpdateArray",
-    "add_at",
-    "added_up",
-    "columns_at",
-    "compressed",
-    "consolidated",
-    "differing",
-    "distinct",
-    "expand",
-    "first_numbers",
-    "grouped",
-    "hash_places",
-    "hashed",
-    "indices",
-    "largest",
-    "marked",
-    "may_be_some",
-    "numbered",
-    "ones",
-    "part_unlike",
-    "row_hashes",
-    "same",
-    "stacked",
-    "summable",
-]
-
 UpdateArray: TypeAlias = npt.NDArray[np.int64]
 """A matrix of updates, a column for each."""
 Codes: TypeAlias = npt.NDArray[np.int64]

@@ -8,8 +8,6 @@ import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 
-__all__ = ["sort_values"]
-
 _GREATEST: Final = 2**63 - 1
 
 

@@ -12,8 +12,6 @@ from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["LARGE", "ArrangeOperator"]
-
 LARGE: Final = 1 << 14
 """Of more updates it is worth something not to consolidate them, where nobody minds."""
 _SORTED: Final = 1 << 12

@@ -14,8 +14,6 @@ from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.elsewhere import Range
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 
-__all__ = ["Comparison", "Truth", "Value", "affected", "merged_ranges", "truth"]
-
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip

@@ -22,8 +22,6 @@ from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.embedded.trace.view import View
 from tidemill.renderer.runs import failures
 
-__all__ = ["DeltaJoinOperator"]
-
 BLOCK: Final = 1 << 15
 """So many combinations are followed up at once."""
 FEW: Final = 16

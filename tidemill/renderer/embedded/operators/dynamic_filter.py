@@ -24,8 +24,6 @@ from tidemill.renderer.embedded.trace.elsewhere import Range
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["DynamicFilterOperator"]
-
 LEFT: Final = 0
 RIGHT: Final = 1
 

@@ -26,8 +26,6 @@ from tidemill.renderer.embedded.kernels.memory import Room, repeated
 from tidemill.renderer.embedded.kernels.sorting import PART
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints
 
-__all__ = ["EarlyFilter", "Passed", "early_filter", "unread_behind"]
-
 
 class Passed(NamedTuple):
     """Rows that pass a filter, as codes, a column for each."""

@@ -8,8 +8,6 @@ from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.runs import failures
 
-__all__ = ["FeedbackOperator"]
-
 
 @operator_of(Feedback, interner=True)
 class FeedbackOperator(Operator):

@@ -17,8 +17,6 @@ from tidemill.renderer.embedded.trace.pending import Alike, PendingState
 if TYPE_CHECKING:
     from tidemill.renderer.embedded.schedule import Operator
 
-__all__ = ["HeldRows", "Numbers"]
-
 
 class HeldRows(Port):
     """Updates that are held until a limit exceeds their number, which they have where others have their time."""

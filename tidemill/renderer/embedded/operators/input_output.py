@@ -22,9 +22,6 @@ from tidemill.renderer.embedded.trace.pending import Alike
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.queued import Queued
 
-__all__ = ["InputOperator", "OutputOperator"]
-
-
 _MOST_IN_TAIL: Final = 4096
 """Contents are read whole, mostly: many updates are sorted at once, and merged less often."""
 _UNREAD: Final = 1_000_000

@@ -29,15 +29,6 @@ from tidemill.renderer.embedded.kernels.updates import (
     ones,
 )
 
-__all__ = [
-    "InterestingTimes",
-    "PartiallyOrderedTimes",
-    "Seeds",
-    "SingleTime",
-    "TotallyOrderedTimes",
-    "find_interesting_times",
-]
-
 _MOBIUS_CELLS: Final = 1 << 22
 """Coefficients worked out at once."""
 

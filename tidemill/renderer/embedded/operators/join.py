@@ -32,8 +32,6 @@ from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.embedded.trace.view import View
 from tidemill.renderer.runs import failures
 
-__all__ = ["MANY", "JoinOperator", "TooManyPairsError", "common_round", "pairs_of_many"]
-
 MANY: Final = 1 << 12
 """Of more updates the keys are looked up once each."""
 _FEWER: Final = 4

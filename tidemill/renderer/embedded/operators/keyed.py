@@ -31,8 +31,6 @@ from tidemill.renderer.embedded.operators.interesting_times import (
 )
 from tidemill.renderer.embedded.schedule import Operator, Port, Region
 
-__all__ = ["NEW", "PENDING", "KeyedOperator", "Stored", "Work", "next_rounds"]
-
 NEW, PENDING = 0, 1
 _MANY: Final = 1 << 12
 """From more new updates on, tables of all keys that there may be are worth it."""

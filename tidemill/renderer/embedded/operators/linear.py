@@ -50,21 +50,6 @@ from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.determinism import warn_of_two_results
 
-__all__ = [
-    "ConcatWire",
-    "ConsolidateOperator",
-    "EnterWire",
-    "FilterOperator",
-    "FlatMapOperator",
-    "InspectOperator",
-    "LeaveWire",
-    "MapOperator",
-    "NegateWire",
-    "ProjectWire",
-    "RetimeOperator",
-]
-
-
 # -- wires: operators without a turn of their own, applied as updates pass --------------------------------------------
 
 

@@ -14,8 +14,6 @@ from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray
 from tidemill.renderer.embedded.operators.comparing import Comparison, Value, truth
 from tidemill.renderer.runs import failures
 
-__all__ = ["Contents", "Move", "OneRow", "value_of"]
-
 Contents: TypeAlias = dict[tuple[int, ...], int]
 """The right side's rows, as codes, with their counts: mostly one."""
 

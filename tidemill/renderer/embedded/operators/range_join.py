@@ -35,8 +35,6 @@ from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 
-__all__ = ["RangeJoinOperator"]
-
 _TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _FEW: Final = 8
 """Up to so many places are looked for one by one."""

@@ -16,8 +16,6 @@ from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 
-__all__ = ["ClosedSessionsOperator"]
-
 _GREATEST = 2**63 - 1
 
 

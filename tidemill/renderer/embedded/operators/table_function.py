@@ -18,8 +18,6 @@ from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators.linear import FlatMapOperator
 from tidemill.renderer.embedded.schedule import Operator, Region
 
-__all__ = ["TableFunctionOperator"]
-
 
 class TableFunctionOperator(FlatMapOperator):
     """FlatMap by a table function. Where that fails on columns, each row is taken alone, to find the one at fault."""

@@ -20,8 +20,6 @@ from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 
-__all__ = ["ThresholdOperator", "UniqueCheck"]
-
 
 @operator_of(Threshold, interner=True)
 class ThresholdOperator(KeyedOperator):

@@ -18,9 +18,6 @@ from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.writes import Writes, keys_of
 
-__all__ = ["UpsertInputOperator"]
-
-
 _FEW_FOUND: Final = 64
 """Updates of a few keys that are looked at one by one; of keys that are often written there may be more."""
 _in_order: Final = itemgetter(-1, -2)

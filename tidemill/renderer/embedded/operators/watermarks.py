@@ -14,8 +14,6 @@ from tidemill.renderer.embedded.operators.held import HeldRows, Numbers
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.runs import failures
 
-__all__ = ["AfterWatermark", "LateRowsOperator", "SortBufferOperator", "WatermarkOperator", "limits_of"]
-
 ROWS: Final = 0
 MARKS: Final = 1
 """The ports of what waits for a watermark."""

@@ -43,8 +43,6 @@ from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 
-__all__ = ["MANY", "Accumulator", "FloatSums", "Groups", "Shape", "Since", "SquareSums"]
-
 Since: TypeAlias = Callable[[], Antichain]
 MANY: Final = 512
 """From so many new updates on, they are added up key by key before anything else is done with them."""

@@ -29,8 +29,6 @@ from tidemill.renderer.embedded.reduce.values import ValueCounts
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["AggregateLogic", "variance"]
-
 _SPREADS: Final = frozenset(("variance", "stddev"))
 
 ACCUMULATORS: Final[dict[str, frozenset[type[Accumulator]]]] = {

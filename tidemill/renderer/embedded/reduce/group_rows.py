@@ -27,8 +27,6 @@ from tidemill.renderer.embedded.reduce.accumulators import MANY, Accumulator, Gr
 from tidemill.renderer.embedded.trace.ordered_groups import OrderedGroups
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 
-__all__ = ["GroupRows"]
-
 TRUE: Final = 1
 """The code of true."""
 LARGE_FROM: Final = 2048

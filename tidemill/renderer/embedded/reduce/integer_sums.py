@@ -25,8 +25,6 @@ from tidemill.renderer.embedded.operators.interesting_times import InterestingTi
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape
 
-__all__ = ["IntegerSums"]
-
 _EXACT: Final = 1 << 53
 _FAR: Final = 1 << 29
 _SHORT: Final = 1 << 61

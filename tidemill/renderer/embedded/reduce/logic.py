@@ -16,8 +16,6 @@ from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.registry import Registry
 
-__all__ = ["LOGICS", "Around", "DesiredOutput", "Logic"]
-
 
 class DesiredOutput(NamedTuple):
     """The rows that a Reduce should give: the interesting time that each is at (ascending), its codes, its count."""

@@ -21,8 +21,6 @@ from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
 
-__all__ = ["ReduceOperator"]
-
 
 class ReduceOperator(KeyedOperator):
     """Reduce. At each interesting time it emits the desired output less what it produced before."""

@@ -18,8 +18,6 @@ from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 
-__all__ = ["OrderedValues"]
-
 
 class OrderedValues(GroupRows):
     """The rows that take part in aggregates of one order and one condition, with their counts."""

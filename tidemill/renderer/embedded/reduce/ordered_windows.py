@@ -50,8 +50,6 @@ from tidemill.renderer.embedded.windows.ordering import GivenRows, order_of_rows
 from tidemill.renderer.embedded.windows.scalar import Scalar
 from tidemill.renderer.runs import failures
 
-__all__ = ["OrderedWindowsOperator"]
-
 LARGE: Final = 256
 """Rows of a partition from which on it is kept in its order.
 

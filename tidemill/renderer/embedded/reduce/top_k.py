@@ -18,8 +18,6 @@ from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.windows.ordering import run_lengths
 
-__all__ = ["TopKLogic"]
-
 
 class TopKLogic:
     """The logic of a Reduce by `TopK`: the first rows of each group, copies counted."""

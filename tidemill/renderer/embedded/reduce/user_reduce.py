@@ -19,8 +19,6 @@ from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 
-__all__ = ["UserReduceLogic"]
-
 Row = tuple[Any, ...]
 
 

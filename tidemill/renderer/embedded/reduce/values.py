@@ -16,8 +16,6 @@ from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 
-__all__ = ["ValueCounts"]
-
 _GREATEST: Final = 2**63 - 1
 
 

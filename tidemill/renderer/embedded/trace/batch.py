@@ -27,8 +27,6 @@ from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Rows, Update
 from tidemill.renderer.embedded.trace.hash_places import HashPlaces, is_worth_a_table, places_of, searched
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 
-__all__ = ["Batch", "Reordered", "UpdateLayout"]
-
 
 @attrs.define(eq=False)
 class Batch:

@@ -9,8 +9,6 @@ from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray
 from tidemill.renderer.embedded.trace.stored_order import StoredOrder
 from tidemill.renderer.embedded.trace.view import View
 
-__all__ = ["Beside", "Range", "Spilled"]
-
 Range: TypeAlias = tuple[int, int | None]
 """Numbers in an order from one on, up to but without another; None is the end."""
 

@@ -14,8 +14,6 @@ import numpy.typing as npt
 from tidemill.renderer.embedded.kernels.sorting import bisected, parts
 from tidemill.renderer.embedded.kernels.updates import Ints
 
-__all__ = ["HashPlaces", "is_worth_a_table", "places_of", "searched"]
-
 _LARGE: Final = 1 << 16
 """Fewer hashes stay in the caches, where a binary search is fast."""
 _LOOK_UPS: Final = 1 << 13

@@ -19,8 +19,6 @@ from tidemill.renderer.embedded.kernels.memory import concatenate, empty, zeros
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 
-__all__ = ["Merge", "Merger"]
-
 _LOG: Final = logging.getLogger("tidemill.spines")
 RATIO: Final = 4
 """Neighbouring batches are merged when the older is less than this many times the size of the newer."""

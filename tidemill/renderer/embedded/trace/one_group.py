@@ -13,8 +13,6 @@ from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.view import View
 
-__all__ = ["MOST", "FirstRows", "OneGroup"]
-
 MOST: Final = 64
 """Up to so many updates are read in Python."""
 GROWTH: Final = 4

@@ -32,8 +32,6 @@ from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.embedded.trace.view import View
 
-__all__ = ["OrderedGroups"]
-
 SLACK: Final = 4
 """So many rows more than are asked for are read of each run at first."""
 GROWTH: Final = 4

@@ -17,8 +17,6 @@ from tidemill.renderer.embedded.kernels.times import beyond
 from tidemill.renderer.embedded.kernels.updates import Ints, Rows, UpdateArray, marked, stacked
 from tidemill.renderer.embedded.trace.time_buckets import Buckets, Layout, added, in_order, taken
 
-__all__ = ["Alike", "PendingState", "PendingUpdates"]
-
 FEW: Final = 512
 """So many updates are looked through rather than put in buckets."""
 

@@ -31,8 +31,6 @@ from tidemill.renderer.embedded.kernels.sorting import FEW, Sorted, ascending, r
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, Rows, first_numbers, numbered
 from tidemill.renderer.embedded.kernels.values import sort_values
 
-__all__ = ["RowOrder", "SortColumn"]
-
 LEADING: Final = 2
 """So many columns are sorted by at once; further ones hardly ever decide."""
 _WIDE: Final = 32

@@ -12,8 +12,6 @@ from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, expand
 from tidemill.renderer.embedded.trace.batch import Batch
 from tidemill.renderer.embedded.trace.view import View
 
-__all__ = ["Run", "find_few", "find_in_tail", "found_in", "runs_in"]
-
 
 class Run(NamedTuple):
     """Where the hashes lie that a batch has: their numbers, each one's first place, and how often it is there."""

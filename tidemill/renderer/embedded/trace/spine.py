@@ -37,8 +37,6 @@ from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.embedded.trace.unsorted import on_its_own, rows_lost, sorted_together
 from tidemill.renderer.embedded.trace.view import View
 
-__all__ = ["Spine"]
-
 TAIL: Final = 512
 """Updates in the tail at most: comparing a key with all of them costs about as much as a few binary searches."""
 STEPS: Final = 16

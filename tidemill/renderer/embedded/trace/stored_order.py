@@ -10,8 +10,6 @@ import numpy as np
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, UpdateArray
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 
-__all__ = ["KeyOrder", "StoredOrder", "StoredPage", "begins_of"]
-
 
 class KeyOrder(NamedTuple):
     """The order in which rows of one key are to lie."""

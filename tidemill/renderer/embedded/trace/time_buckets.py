@@ -22,8 +22,6 @@ from tidemill.renderer.embedded.kernels.sorting import ascending, gathered
 from tidemill.renderer.embedded.kernels.times import beyond
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Times, UpdateArray, consolidated, grouped, stacked
 
-__all__ = ["Bucket", "Buckets", "Layout", "added", "in_order", "taken"]
-
 BITS: Final = 3
 """How many bits of times make a group."""
 RATIO: Final = 2

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-__all__ = ["Participant", "Transaction"]
-
 
 class Participant(Protocol):
     """State that a step changes. It joins the transaction before its first change, with what it goes back to."""

@@ -16,8 +16,6 @@ from tidemill.renderer.embedded.kernels.times import advanced_rows, alike
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 
-__all__ = ["on_its_own", "rows_lost", "sorted_together"]
-
 _ROOM: Final = 2
 """An array that is a part of one so many times as large is copied, if it is to stay."""
 

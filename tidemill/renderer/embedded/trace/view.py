@@ -8,8 +8,6 @@ from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.trace.batch import Batch
 from tidemill.renderer.embedded.trace.merging import Merge
 
-__all__ = ["View"]
-
 
 class View(NamedTuple):
     """What a spine holds in memory at a moment."""

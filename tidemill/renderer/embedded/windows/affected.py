@@ -41,8 +41,6 @@ from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.row_offsets import RowOffsets, known_place
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary
 
-__all__ = ["Reach", "Runs", "affected", "looked_at"]
-
 _ENDS: Final = np.iinfo(np.int64)
 _FIRST: Final = np.zeros(1, np.int64)
 _DAYS_IN_MONTH: Final = 31

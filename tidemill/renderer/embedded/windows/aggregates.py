@@ -36,8 +36,6 @@ from tidemill.renderer.embedded.windows.frame import (
 )
 from tidemill.renderer.embedded.windows.summaries import MANTISSA, Extreme, FloatSum, Summary, exact_floats
 
-__all__ = ["aggregate"]
-
 TRUE: Final = 1
 """The code of true."""
 _LARGEST_POWER: Final = 1000

@@ -26,8 +26,6 @@ from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.scalar import FEW, run_of_few
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, summariser, together
 
-__all__ = ["Cut", "Evaluator", "Pieces"]
-
 BLOCK: Final = 1 << 15
 """Rows that are looked at at a time, so that what is worked out of them stays in fast memory; or those of one run."""
 PIECE: Final = 1 << 14

@@ -11,8 +11,6 @@ from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, first
 from tidemill.renderer.embedded.trace.stored_order import StoredPage
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary
 
-__all__ = ["EVERY", "Changed", "Chunk", "Edits", "StoredChunk", "divided", "edited", "edited_pieces", "places_from"]
-
 EVERY: Final = np.arange(1 << 12)
 """The starts of peer groups in a chunk whose rows have no peers: one array for all chunks of usual size."""
 

@@ -19,8 +19,6 @@ from tidemill.renderer.embedded.kernels.updates import Ints
 from tidemill.renderer.embedded.windows.frame import Partitions, frame_bounds, hole, positions, prefix_counts
 from tidemill.renderer.embedded.windows.ordering import run_lengths
 
-__all__ = ["DistinctSums"]
-
 
 class DistinctSums:
     """Sums over one row for each value of a column that is in the frame, NULL aside.

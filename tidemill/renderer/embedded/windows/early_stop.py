@@ -18,8 +18,6 @@ from tidemill.renderer.embedded.windows.chunks import Edits, edited
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, together
 
-__all__ = ["EarlyStop", "decisive"]
-
 _ADDED_UP: Final = ("known", "whole", "squares", "floats", "floats squared")
 """What differs by some rows, differs by all more of them."""
 _ENDS: Final = {"first_value": "first", "nth_value": "first", "last_value": "last"}

@@ -21,8 +21,6 @@ from tidemill.renderer.embedded.windows.frame import Part, Partitions, RefusedEr
 from tidemill.renderer.embedded.windows.ordering import GivenRows, chunks, in_order
 from tidemill.renderer.embedded.windows.summaries import Summary
 
-__all__ = ["call_values", "recompute"]
-
 
 def recompute(windows: Windows, types: Sequence[DType], given: GivenRows, interner: Interner) -> tuple[Ints, Codes]:
     """Return each row of some partitions, as often as its count says, and the calls' values for it.

@@ -13,8 +13,6 @@ from tidemill.renderer.embedded.windows import order_index
 from tidemill.renderer.embedded.windows.chunks import Chunk
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 
-__all__ = ["Key", "LargePartitions", "partitions_in_order", "updates_of"]
-
 Key: TypeAlias = tuple[int, ...]
 
 

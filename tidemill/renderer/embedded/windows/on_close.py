@@ -28,9 +28,6 @@ from tidemill.renderer.embedded.windows.frame import Partitions
 from tidemill.renderer.embedded.windows.ordering import GivenRows, OrderedRows, chunks, in_order, run_lengths
 from tidemill.renderer.runs import failures
 
-__all__ = ["SlidingWindowsOperator"]
-
-
 FEW: Final = 1024
 """Up to so many rows are at hand: they come and go soon, and in a spine most would be beside what takes them away."""
 

@@ -23,8 +23,6 @@ from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredPage, 
 from tidemill.renderer.embedded.windows.chunks import EVERY, Chunk, Edits, StoredChunk, divided, edited, places_from
 from tidemill.renderer.embedded.windows.summaries import RunningSummaries, Summarise, Summary, together
 
-__all__ = ["OrderIndex"]
-
 CHUNK: Final = 2048
 """Rows in a new chunk; it is split beyond twice as many."""
 TIED: Final = 256

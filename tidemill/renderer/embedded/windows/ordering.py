@@ -18,8 +18,6 @@ from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints
 from tidemill.renderer.embedded.kernels.values import sort_values
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 
-__all__ = ["GivenRows", "OrderedRows", "chunks", "in_order", "order_of_rows", "run_lengths"]
-
 CHUNK: Final = 1 << 16
 """About so many rows are looked at at once, so that what is worked out of them stays small."""
 

@@ -23,8 +23,6 @@ from tidemill.renderer.embedded.windows.frame import Excerpt, Partitions
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.summaries import Summary, summariser, together
 
-__all__ = ["Around", "RangePartition", "around", "can_be_divided", "range_of", "summaries_asked", "values_of"]
-
 Summaries = dict[Summary, Any]
 
 

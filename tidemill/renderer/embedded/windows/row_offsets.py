@@ -18,8 +18,6 @@ from tidemill.renderer.embedded.windows.chunks import Edits
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.summaries import Summary, summariser
 
-__all__ = ["RowOffsets", "known_place"]
-
 _TYPES: Final[Mapping[int, DType]] = defaultdict(lambda: INT64)
 _SUMMARISE: Final = summariser(_TYPES, Interner())
 """Of whole numbers, or of how many values there are: whatever their types."""

@@ -26,8 +26,6 @@ from tidemill.renderer.embedded.windows.chunks import Changed, Edits, edited
 from tidemill.renderer.embedded.windows.early_stop import EarlyStop
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 
-__all__ = ["FEW", "Scalar", "run_of_few"]
-
 FEW: Final = 8
 """Edits up to which it pays."""
 ROWS: Final = 32

@@ -35,8 +35,6 @@ from tidemill.renderer.spark.strategy import Strategy
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkExecutor"]
-
 
 class SparkExecutor:
     """See `Executor`. Small steps are those of an `EmbeddedExecutor`, whose state it shares."""

@@ -65,8 +65,6 @@ from tidemill.renderer.spark.usage import affected, outermost_loop
 from tidemill.renderer.spark.watermarks import extremes
 from tidemill.renderer.spark.windows import changed_windows
 
-__all__ = ["ExecutorStep"]
-
 
 class ExecutorStep(Step):
     """A `Step` of a run that goes on. The run's state is changed at the end only, and that can be rolled back."""

@@ -21,8 +21,6 @@ from tidemill.renderer.embedded.schedule import Operator
 from tidemill.renderer.spark.frames import Frame, checkpointed, times
 from tidemill.renderer.spark.live.state_frames import block_of
 
-__all__ = ["FrontierSplit", "is_beyond"]
-
 
 def is_beyond(frontier: Antichain) -> Column:
     """Return whether the user time of a line is beyond a frontier."""

@@ -32,8 +32,6 @@ from tidemill.renderer.spark.session import check_session, is_connected
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkDataFrames"]
-
 
 class SparkDataFrames:
     """See `DataFrames`. Those of few rows come to the driver; of large ones what is read is written to files."""

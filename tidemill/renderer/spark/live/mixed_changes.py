@@ -35,8 +35,6 @@ from tidemill.renderer.spark.frames import DIFF, times
 from tidemill.renderer.spark.live.incoming import INVALID, files_of_valid
 from tidemill.renderer.spark.live.state_files import read_files, remove_files, write_files
 
-__all__ = ["Mixed", "feed_in_files", "updates_in_files"]
-
 _MOST: Final = 100
 """Times with their diffs that a large DataFrame may have: each of them is files of its own, which steps read."""
 

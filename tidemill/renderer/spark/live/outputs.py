@@ -30,8 +30,6 @@ from tidemill.renderer.spark.live.state_files import read_files, write_files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Outputs"]
-
 
 class Outputs:
     """Reads outputs for an executor; holds the changes that are in files until they are read."""

@@ -21,8 +21,6 @@ from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated
 from tidemill.renderer.spark.live.state_files import read_files
 from tidemill.renderer.spark.types import struct
 
-__all__ = ["SpilledOutput", "SpilledRows", "SpilledUpdates", "compacted", "contents_at", "pin", "summed"]
-
 
 class _Lazy:
     """What `Rows` and `Updates` hold is loaded by ``load`` when it is first asked for, and not for ``frame``."""

@@ -20,8 +20,6 @@ from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.spark.large_windows import LargestPartition
 from tidemill.renderer.spark.live.state_files import read_files, write_files
 
-__all__ = ["SpilledState"]
-
 
 @attrs.frozen(eq=False)
 class SpilledState:

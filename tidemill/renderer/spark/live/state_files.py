@@ -26,8 +26,6 @@ from tidemill.renderer.spark.failures import OTHER_DISKS
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
 from tidemill.renderer.spark.types import spark_type
 
-__all__ = ["as_updates", "file_columns", "read_files", "remove_files", "write_files"]
-
 _UNWRITABLE: Final = re.compile(
     r"No space left on device|Mkdirs failed[^\n]*|Permission denied|Read-only file system|Disk quota exceeded"
 )

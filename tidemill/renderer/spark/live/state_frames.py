@@ -23,8 +23,6 @@ from tidemill.renderer.spark.keyed_tasks import ARRANGED, DUE, STORE, Layout, la
 from tidemill.renderer.spark.live.state_files import as_updates
 from tidemill.renderer.spark.types import struct
 
-__all__ = ["OperatorState", "block_of", "encoded", "frame_of", "pending_block", "pending_lines"]
-
 
 class OperatorState:
     """What operators hold before a step, on the disk and in the driver, as DataFrames for the executors to read."""

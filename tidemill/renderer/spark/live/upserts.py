@@ -22,8 +22,6 @@ from tidemill.renderer.spark.live.spilled_state import SpilledState
 from tidemill.renderer.spark.live.state_files import as_updates, remove_files
 from tidemill.renderer.spark.live.state_frames import frame_of
 
-__all__ = ["upserted"]
-
 _IS_PUT, _NUMBER = "puts", "number"
 """Whether a row is put, or else deleted; and the order of several writes to one key at one time."""
 
