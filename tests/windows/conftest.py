@@ -4,6 +4,8 @@ import pytest
 
 from tidemill.renderer.durable import spill_files
 from tidemill.renderer.embedded.windows import changes, scalar
+from tidemill.renderer.embedded.windows.affected import affected
+from tidemill.renderer.embedded.windows.evaluate import call_values
 from tidemill.testing.renderings import FEW_ARE_MANY, SMALL_IS_LARGE, thresholds
 
 
@@ -25,7 +27,6 @@ def few_are_many(small_is_large):
 def at_once(monkeypatch):
     """Of how many partitions what several edits affect was worked out at once."""
     made = []
-    affected = changes.affected
     monkeypatch.setattr(changes, "affected", lambda *given, **named: made.append(given) or affected(*given, **named))
     return made
 
@@ -50,7 +51,7 @@ def in_order(monkeypatch):
 def looked_at(monkeypatch):
     """How many rows were looked at, each time that changes were worked out in order, by columns; without loads."""
     lengths = []
-    call_values, rows_with_values = changes.call_values, changes.Evaluator.rows_with_values
+    rows_with_values = changes.Evaluator.rows_with_values
 
     def loaded(*given):
         before = len(lengths)

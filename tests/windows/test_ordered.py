@@ -20,6 +20,7 @@ from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.windows import aggregates, changes, ordering
+from tidemill.renderer.embedded.windows.affected import affected
 from tidemill.renderer.embedded.windows.chunks import Edits
 from tidemill.renderer.embedded.windows.large_partitions import partitions_in_order
 from tidemill.renderer.embedded.windows.summaries import Summary, summariser, together
@@ -161,7 +162,7 @@ def test_extremes_over_groups_look_at_groups_not_at_rows(exclusion, monkeypatch)
 def test_edits_near_one_another_are_looked_at_together(monkeypatch):
     """Of the rows between them only those come out that change."""
     monkeypatch.setattr(changes, "FEW", 0)
-    found, affected = [], changes.affected
+    found = []
     monkeypatch.setattr(changes, "affected", lambda *given, **how: found.append(affected(*given, **how)) or found[-1])
     flow = tm.Dataflow()
     flow.output("y", flow.input("x", TXY).with_columns(before=tm.lag("x").over(W)))

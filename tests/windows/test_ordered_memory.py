@@ -19,6 +19,7 @@ from tidemill.renderer.embedded.trace import spine
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.windows import changes
+from tidemill.renderer.embedded.windows.evaluate import call_values
 from tidemill.renderer.embedded.windows.large_partitions import LargePartitions, partitions_in_order
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 
@@ -141,7 +142,7 @@ def test_loads_that_several_read_come_to_all_of_them(other, monkeypatch):
 
 def test_loads_are_worked_out_some_rows_at_a_time(monkeypatch):
     monkeypatch.setattr(changes, "PIECE", 500)
-    lengths, call_values = [], changes.call_values
+    lengths = []
     monkeypatch.setattr(changes, "call_values", lambda *given: lengths.append(len(given[0])) or call_values(*given))
     with near().start() as run, near().start(tm.Reference()) as reference:
         for each in (run, reference):
@@ -159,7 +160,7 @@ def test_loads_are_worked_out_some_rows_at_a_time(monkeypatch):
 ])  # fmt: skip
 def test_loads_where_frames_are_much_wider_than_a_piece_look_at_rows_a_few_times(calls, monkeypatch):
     monkeypatch.setattr(changes, "PIECE", 20)
-    lengths, call_values = [], changes.call_values
+    lengths = []
     monkeypatch.setattr(changes, "call_values", lambda *given: lengths.append(len(given[0])) or call_values(*given))
     flow = tm.Dataflow("wide")
     flow.output("y", flow.input("x", TXY).with_columns(**calls))
