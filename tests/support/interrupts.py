@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -19,13 +20,22 @@ class _Tracer:
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
         frame.f_trace_opcodes = True
-        if event == "opcode" and frame.f_code.co_name != "__del__":
+        if event == "opcode":
             self.left -= 1
-            if self.left == 0:
+            if self.left <= 0 and self.where is None and not _is_finalizing(frame):
                 self.where = f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}"
                 sys.settrace(None)
                 signal.raise_signal(signal.SIGINT)
         return self
+
+
+def _is_finalizing(frame: FrameType | None) -> bool:
+    """Return whether Python lets go of an object, where it has nobody to raise anything to."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__" or frame.f_code.co_filename == weakref.__file__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def interrupted(do: Callable[[], object], at: int) -> tuple[str | None, BaseException | None]:
@@ -47,10 +57,10 @@ def interrupted(do: Callable[[], object], at: int) -> tuple[str | None, BaseExce
 
 def instructions(do: Callable[[], object]) -> int:
     """Return how many instructions a function takes."""
-    tracer = _Tracer(0)
+    tracer = _Tracer(sys.maxsize)
     before = sys.gettrace()
     with contextlib.ExitStack() as stack:
         stack.callback(sys.settrace, before)
         sys.settrace(tracer)
         do()
-    return -tracer.left
+    return sys.maxsize - tracer.left

@@ -16,15 +16,16 @@ import weakref
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar
 
 import numpy as np
 
 from tidemill.errors import StateError
 from tidemill.renderer.embedded.whole_file import in_place
-from tidemill.renderer.runs.interrupts import deferred
+from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
 
+T = TypeVar("T")
 FORMAT: Final = "tidemill state"
 VERSION: Final = 6
 _MANIFEST: Final = "manifest.json"
@@ -99,18 +100,31 @@ def _unreadable(path: Path, error: Exception) -> StateError:
 
 def _write_members(file: Any, header: Mapping[str, Any], arrays: Iterable[tuple[str, Any]]) -> None:
     names = []
-    with deferred():
-        archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
-    with archive:
-        for name, array in arrays:
-            buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
-            with deferred():  # interrupted in a member, the zip would raise something else as it is closed
-                archive.writestr(f"{name}.npy", buffer.getbuffer())
+    # Interrupted in a member, the zip would raise something else as it is closed: Ctrl-C comes between them.
+    with deferred(), zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, content in _between(_contents(arrays)):
+            archive.writestr(f"{name}.npy", content)
             names.append(name)
         manifest = {"format": FORMAT, "version": VERSION, "header": header, "arrays": names}
-        with deferred():
-            archive.writestr(_MANIFEST, json.dumps(manifest))
+        archive.writestr(_MANIFEST, json.dumps(manifest))
+
+
+def _contents(arrays: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, memoryview]]:
+    for name, array in arrays:
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+        yield name, buffer.getbuffer()
+
+
+def _between(items: Iterable[T]) -> Iterator[T]:
+    """Give items, for each of which an interrupt is let through."""
+    each = iter(items)
+    while True:
+        with let_through():
+            item = next(each, None)
+        if item is None:
+            return
+        yield item
 
 
 def _digest(file: Any, size: int) -> bytes:
