@@ -33,12 +33,19 @@ class Graph:
         self.coordinates = tuple(coordinates)
         self.digraph: nx.MultiDiGraph[int] = nx.MultiDiGraph(name=name)
         self.nodes: list[Node] = []
+        self.inputs: dict[str, Input] = {}
+        """The inputs by name, in the order of making; constants left out."""
+        self.outputs: dict[str, Output] = {}
+        """The outputs by name, in the order of making."""
         self.root = Scope(0, name, "flow", None, len(self.coordinates), Site.here())
         self.scopes: list[Scope] = [self.root]
         self.frozen = False
         self._closed: set[Scope] = set()
+        self._plans: dict[Scope, dict[int, Node | Scope]] = {}
+        """Of each scope its own nodes by their ids, and the loops directly inside it by those of their last nodes."""
+        self._last_ids: dict[Scope, int] = {}
+        self._undefined: dict[Variable, None] = {}
         self._feedback: dict[Variable, Feedback] = {}
-        self._names: dict[tuple[type[Node], str], Node] = {}
         self._entered: dict[tuple[Node, Scope], Enter] = {}
         self._arranged: dict[tuple[Node, tuple[int, ...]], Arrange] = {}
         self._made_for: Node | None = None
@@ -56,8 +63,8 @@ class Graph:
 
     def close(self, scope: Scope) -> None:
         """Declare a loop finished: nothing is added to it any more, and now it can be left."""
-        for node in self.nodes:
-            if isinstance(node, Variable) and node.scope is scope and node not in self._feedback:
+        for node in self._undefined:
+            if node.scope is scope:
                 msg = f"{node.where} has no definition: define {node.name!r} before the end of the block"
                 raise GraphError(msg)
         self._closed.add(scope)
@@ -119,14 +126,16 @@ class Graph:
     def truncate(self, mark: tuple[int, int]) -> None:
         """Forget nodes and scopes made since the mark: what was being built went wrong."""
         nodes, scopes = mark
-        for node in self.nodes[nodes:]:
-            self.digraph.remove_node(node.id)
-            self._names = {key: n for key, n in self._names.items() if n is not node}
-        self._feedback = {v: f for v, f in self._feedback.items() if f.id < nodes and v.id < nodes}
-        self._entered = {key: n for key, n in self._entered.items() if n.id < nodes}
-        self._arranged = {key: n for key, n in self._arranged.items() if n.id < nodes}
-        del self.nodes[nodes:]
+        kept = self.nodes[:nodes]
+        for known in (
+            self.digraph, self.nodes, self.inputs, self.outputs, self._plans, self._last_ids, self._undefined,
+            self._feedback, self._entered, self._arranged,
+        ):  # fmt: skip
+            known.clear()
+        self.digraph.name = self.name
         del self.scopes[scopes:]
+        for node in kept:
+            self._register(node)
 
     def freeze(self) -> None:
         """Check the whole, and refuse additions from now on. Running a dataflow freezes it."""
@@ -136,30 +145,36 @@ class Graph:
 
     def _register(self, node: Node) -> None:
         self.nodes.append(node)
+        self._place(node)
         self.digraph.add_node(node.id, node=node)
         for port, source in enumerate(node.inputs):
             self.digraph.add_edge(source.id, node.id, port=port, feedback=False)
-        if isinstance(node, Feedback):
+        if isinstance(node, Variable):
+            self._undefined[node] = None
+        elif isinstance(node, Feedback):
             self._feedback[node.variable] = node
+            self._undefined.pop(node.variable, None)
             self.digraph.add_edge(node.id, node.variable.id, port=0, feedback=True)
         elif isinstance(node, Enter):
             self._entered.setdefault((node.inputs[0], node.scope), node)
         elif isinstance(node, Arrange):
             self._arranged.setdefault((node.inputs[0], node.keys), node)
-        if _is_asked_by_name(node):
-            self._names[type(node), node.name] = node
+        elif isinstance(node, Output):
+            self.outputs[node.name] = node
+        elif isinstance(node, Input) and node.rows is None:
+            self.inputs[node.name] = node
+
+    def _place(self, node: Node) -> None:
+        """Have a node, and all loops around it, come last in the plans."""
+        self._plans.setdefault(node.scope, {})[node.id] = node
+        for scope in node.scope:
+            if scope.parent is not None:
+                around = self._plans.setdefault(scope.parent, {})
+                around.pop(self._last_ids.get(scope, -1), None)
+                around[node.id] = scope
+            self._last_ids[scope] = node.id
 
     # -- reading --------------------------------------------------------------------------------------------------
-
-    @property
-    def inputs(self) -> dict[str, Input]:
-        """The inputs by name, in the order of making; constants left out."""
-        return {n.name: n for n in self.nodes if isinstance(n, Input) and n.rows is None}
-
-    @property
-    def outputs(self) -> dict[str, Output]:
-        """The outputs by name, in the order of making."""
-        return {n.name: n for n in self.nodes if isinstance(n, Output)}
 
     def feedback_of(self, variable: Variable) -> Feedback:
         """Return the node that defines a loop's variable; ``KeyError`` while the block is still open without one."""
@@ -186,20 +201,11 @@ class Graph:
 
         A loop comes where its last node was made: after all that enters it, before all that leaves it.
         """
-        places: dict[int, Node | Scope] = {}
-        for item in self._items(scope):
-            places[max(self._ids(item), default=-1)] = item
-        return [places[place] for place in sorted(places) if place >= 0]
+        return list(self._plans.get(scope, {}).values())
 
-    def _items(self, scope: Scope) -> Iterator[Node | Scope]:
-        yield from (n for n in self.nodes if n.scope is scope)
-        yield from (s for s in self.scopes if s.parent is scope)
-
-    def _ids(self, item: Node | Scope) -> Iterator[int]:
-        if isinstance(item, Node):
-            yield item.id
-        else:
-            yield from (n.id for n in self.nodes if n.scope.within(item))
+    def last_id(self, scope: Scope) -> int:
+        """Return the id of the last node of a scope and of the loops inside it; -1 where there is none."""
+        return self._last_ids.get(scope, -1)
 
     def minimum(self, scope: Scope) -> Time:
         """Return the least time of a scope: 0 in the user's coordinates and in every loop's."""
@@ -231,8 +237,12 @@ class Graph:
         if isinstance(node, Feedback) and node.variable in self._feedback:
             msg = f"{node.variable.where} is defined twice: define each binding once"
             raise GraphError(msg)
-        if _is_asked_by_name(node) and (type(node), node.name) in self._names:
-            known = self._names[type(node), node.name]
+        known: Node | None = None
+        if isinstance(node, Output):
+            known = self.outputs.get(node.name)
+        elif isinstance(node, Input) and node.rows is None:
+            known = self.inputs.get(node.name)
+        if known is not None:
             msg = f"{node.where} has the name of {known.where}: names of {node.kind.lower()}s must differ"
             raise GraphError(msg)
 
@@ -265,8 +275,3 @@ class Graph:
             cycle = " -> ".join(str(self.nodes[edge[0]]) for edge in nx.find_cycle(forward))
             msg = f"a cycle does not advance time: {cycle}; only a loop's feedback may go back"
             raise GraphError(msg)
-
-
-def _is_asked_by_name(node: Node) -> bool:
-    """Return whether a run is asked for the node by its name, so that no other of its kind can have it."""
-    return isinstance(node, Output) or (isinstance(node, Input) and node.rows is None)

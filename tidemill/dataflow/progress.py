@@ -1,73 +1,82 @@
 """Progress tracking: from what may still come in, what may still arrive at each node.
 
-The frontier at a node is the lower envelope of what every outstanding time, sent along every path, can become. Paths
-are summarised once per graph; cycles only ever add, so each summary kept is that of a path without one.
+The frontier at a node is the lower envelope of what every outstanding time, sent along every path, can become. Between
+steps all that is outstanding are the inputs' user times. So summaries are kept of these: an iteration is never waited
+for, and a cycle, which adds to the iteration at least, brings a user time back no earlier.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from functools import reduce
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial, reduce
+from heapq import heapify, heappop, heappush
+from typing import TypeAlias, TypeVar
 
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import Antichain, Time, common
+from tidemill.dataflow.lattice import Antichain, common
 from tidemill.dataflow.nodes import Enter, Feedback, Input, Leave, Node, Retime
-from tidemill.dataflow.summaries import PathSummary, minimal_summaries
-from tidemill.errors import GraphError
+from tidemill.dataflow.summaries import PathSummary
+
+N = TypeVar("N", bound=Node)
+T = TypeVar("T")
+Edges: TypeAlias = dict[Node, list[tuple[Node, PathSummary | None]]]
+"""The nodes at the other end, and what the edge does to user times; None for nothing, as nearly all do."""
+Reach: TypeAlias = frozenset[tuple[PathSummary, int]]
+"""By which least summaries inputs reach a node: for each one these inputs, as the bits of a number."""
 
 
 class Progress:
-    """The path summaries between the nodes of a graph, and the frontiers that follow from them.
+    """How user times change on the way from the inputs of a graph to its nodes, and the frontiers that follow.
 
-    Cost: one pass over the graph for each source asked about, kept afterwards.
+    Cost: each question is answered by a pass over the graph, for all nodes at once.
     """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._steps: dict[Node, list[tuple[Node, PathSummary]]] = defaultdict(list)
+        self._into: Edges = {node: [] for node in graph.nodes}
+        self._out_of: Edges = {node: [] for node in graph.nodes}
         for node in graph.nodes:
             for source in node.inputs:
-                self._steps[source].append((node, _across(node)))
+                self._add_edge(source, node, _across(node))
             if isinstance(node, Feedback):
                 back = PathSummary.delay((0,) * (node.scope.coordinates - 1) + (1,))
-                self._steps[node].append((node.variable, back))
-        self._from: dict[Node, dict[Node, tuple[PathSummary, ...]]] = {}
-        self._sources: dict[Node, list[Input]] = {}
+                self._add_edge(node, node.variable, back)
         self.delays = any(isinstance(n, Retime) for n in graph.nodes)
         """Whether user times move anywhere. Where none do, frontiers that are the same everywhere stay so."""
 
-    def summaries(self, source: Node, target: Node) -> tuple[PathSummary, ...]:
-        """Return the antichain of summaries of all paths; empty where there is no path."""
-        if source not in self._from:
-            self._from[source] = self._explore(source)
-        return self._from[source].get(target, ())
+    def _add_edge(self, source: Node, target: Node, step: PathSummary) -> None:
+        user_step = step.of_outermost(len(self._graph.coordinates))
+        moving = user_step if any(user_step.added) else None
+        self._into[target].append((source, moving))
+        self._out_of[source].append((target, moving))
+
+    def reach(self, target: Node) -> Reach:
+        """Return by which summaries inputs reach a node: nodes with the same ones always have the same frontier."""
+        return self._reach.get(target, frozenset())
+
+    @cached_property
+    def _reach(self) -> Mapping[Node, Reach]:
+        identity = PathSummary.identity(len(self._graph.coordinates))
+        alone = {node: frozenset([(identity, 1 << i)]) for i, node in enumerate(self._graph.inputs.values())}
+        return self._spread(alone.items(), _reach_across, _united)
 
     def sources(self, target: Node) -> list[Input]:
-        """Return the inputs that can reach a node."""
-        if target not in self._sources:
-            inputs = (n for n in self._graph.nodes if isinstance(n, Input))
-            self._sources[target] = [n for n in inputs if self.summaries(n, target)]
-        return self._sources[target]
+        """Return the inputs that can reach a node, without constants."""
+        reached = reduce(int.__or__, (some for _, some in self.reach(target)), 0)
+        return [node for i, node in enumerate(self._graph.inputs.values()) if reached >> i & 1]
 
-    def frontier(self, target: Node, outstanding: Iterable[tuple[Node, Time]]) -> Antichain:
-        """Return the frontier at a node while these times are outstanding at these nodes' outputs."""
-        return Antichain(s.apply(t) for source, t in outstanding for s in self.summaries(source, target))
-
-    def user_frontier(self, target: Node, inputs: Mapping[Input, Antichain]) -> Antichain:
-        """Return the user coordinates of a node's frontier when the inputs' frontiers are these.
+    def user_frontiers(self, targets: Iterable[N], inputs: Mapping[Input, Antichain]) -> dict[N, Antichain]:
+        """Return the user coordinates of nodes' frontiers when the inputs', all of them, have these.
 
         User times are all that outlives a step, so this is the frontier between steps.
         """
         same = None if self.delays else common(inputs.values())
         if same is not None:
-            for source in self.sources(target):
-                if source in inputs:
-                    return same
-            return Antichain()
-        users = len(self._graph.coordinates)
-        times = [(source, t) for source, frontier in inputs.items() for t in frontier.elements]
-        return Antichain(t[:users] for t in self.frontier(target, times).elements)
+            closed = Antichain()
+            return {node: same if node in self._reach else closed for node in targets}
+        found = self._spread(inputs.items(), PathSummary.apply_to, _lower_envelope)
+        return {node: found.get(node, Antichain()) for node in targets}
 
     def needed(self, outputs: Iterable[Node], inputs: Mapping[Input, Antichain]) -> dict[Input, Antichain]:
         """Return, for inputs with these frontiers, up to where each one's updates show at one of the outputs.
@@ -75,29 +84,70 @@ class Progress:
         An input that is ahead of the others is needed no further than they are, unless an output depends on it alone.
         The frontiers of the outputs are the same for the frontiers returned.
         """
-        shown = [(output, self.user_frontier(output, inputs)) for output in outputs]
-        found: dict[Input, Antichain] = {}
-        for source, frontier in inputs.items():
-            back = [s.before(upper) for output, upper in shown for s in self.summaries(source, output)]
-            found[source] = reduce(Antichain.join, back) if back else frontier
+        shown = self.user_frontiers(outputs, inputs)
+        found = self._spread(shown.items(), PathSummary.before, partial(reduce, Antichain.join), backwards=True)
+        return {source: found.get(source, frontier) for source, frontier in inputs.items()}
+
+    def _spread(
+        self,
+        start: Iterable[tuple[Node, T]],
+        across: Callable[[PathSummary, T], T],
+        together: Callable[[list[T]], T],
+        *,
+        backwards: bool = False,
+    ) -> dict[Node, T]:
+        """Return what comes to each node of what there is at some, ``across`` edges and ``together`` where these meet.
+
+        In the order of ids each node has its turn once, after all those before it. Only where something comes back
+        to a loop's variable has what follows another one.
+        """
+        before, after, sign = self._into, self._out_of, 1
+        if backwards:
+            before, after, sign = after, before, -1
+        given, found = dict(start), dict[Node, T]()
+        todo = [sign * node.id for node in given]
+        heapify(todo)
+        waiting = set(todo)
+        while todo:
+            place = heappop(todo)
+            waiting.discard(place)
+            node = self._graph.nodes[sign * place]
+            there = [(found[other], step) for other, step in before[node] if other in found]
+            came = [value if step is None else across(step, value) for value, step in there]
+            value = together([given[node], *came] if node in given else came)
+            if node in found and found[node] == value:
+                continue
+            found[node] = value
+            for other, _ in after[node]:
+                if sign * other.id not in waiting:
+                    waiting.add(sign * other.id)
+                    heappush(todo, sign * other.id)
         return found
 
-    def _explore(self, source: Node) -> dict[Node, tuple[PathSummary, ...]]:
-        found: dict[Node, tuple[PathSummary, ...]] = {source: (PathSummary.identity(source.scope.coordinates),)}
-        todo = [source]
-        while todo:
-            node = todo.pop()
-            for after, step in self._steps[node]:
-                reached = [s.then(step) for s in found[node]]
-                if after is source and any(not s.advances() for s in reached):
-                    msg = f"a cycle through {after.where} does not advance time"
-                    raise GraphError(msg)
-                known = found.get(after, ())
-                minimal = minimal_summaries([*known, *reached])
-                if set(minimal) != set(known):
-                    found[after] = minimal
-                    todo.append(after)
-        return found
+
+def _reach_across(step: PathSummary, reach: Reach) -> Reach:
+    return frozenset([(path.then(step), some) for path, some in reach])
+
+
+def _united(came: list[Reach]) -> Reach:
+    """Return by which summaries inputs reach where several ways meet: of one input the least ones."""
+    if all(reach is came[0] for reach in came):
+        return came[0]
+    found: dict[PathSummary, int] = defaultdict(int)
+    for path, some in (pair for reach in came for pair in reach):
+        found[path] |= some
+    if len(found) > 1:
+        for path in found:
+            for other, some in found.items():
+                if other is not path and other.less_equal(path):
+                    found[path] &= ~some
+    return frozenset([pair for pair in found.items() if pair[1]])
+
+
+def _lower_envelope(came: list[Antichain]) -> Antichain:
+    if all(frontier is came[0] for frontier in came):
+        return came[0]
+    return Antichain(t for frontier in came for t in frontier.elements)
 
 
 def _across(node: Node) -> PathSummary:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import attrs
 
 from tidemill.dataflow.lattice import Antichain, Time
@@ -68,20 +66,10 @@ class PathSummary:
         kept = min(self.kept, after.kept)
         return PathSummary(kept, tuple((self.added[i] if i < after.kept else 0) + a for i, a in enumerate(after.added)))
 
+    def of_outermost(self, coordinates: int) -> PathSummary:
+        """Return what the path does to so many of the coordinates, the first ones, which it never leaves."""
+        return PathSummary(coordinates, self.added[:coordinates])
+
     def less_equal(self, other: PathSummary) -> bool:
         """Return whether this path is never later than the other, whatever the time it starts with."""
         return self.kept <= other.kept and all(a <= b for a, b in zip(self.added, other.added, strict=True))
-
-    def advances(self) -> bool:
-        """Return whether a cycle with this summary strictly increases every time, as each one must."""
-        return self.kept == len(self.added) and any(self.added)
-
-
-def minimal_summaries(summaries: Iterable[PathSummary]) -> tuple[PathSummary, ...]:
-    """Return those that no other is earlier than: an antichain of summaries."""
-    kept: list[PathSummary] = []
-    for s in summaries:
-        if not any(k.less_equal(s) for k in kept):
-            kept = [k for k in kept if not s.less_equal(k)]
-            kept.append(s)
-    return tuple(kept)

@@ -42,7 +42,7 @@ class _Derivation:
             node: {(row, least): count for row, count in given.get(name, {}).items() if count}
             for name, node in graph.inputs.items()
         }
-        self._traces = Evaluation(graph, traces, lambda _: Antichain()).traces
+        self._traces = Evaluation(graph, traces, dict.fromkeys(graph.nodes, Antichain())).traces
         self._graph = graph
         self._feedback = {n.scope: n for n in graph.nodes if isinstance(n, Feedback)}
         self._by_clock = by_clock(graph)

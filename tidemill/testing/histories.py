@@ -126,7 +126,7 @@ class _HistoryExecutor:
         for upserts in self._upserts.values():
             upserts.discard()
 
-    def queued(self) -> Any:
+    def queued(self, _node: Input | None = None) -> Any:
         raise NotImplementedError
 
     def requeue(self, queued: Any) -> None:

@@ -110,14 +110,15 @@ def _negate(copy: Copy, node: Negate, source: Node) -> Node:
 def _concat(copy: Copy, node: Concat, *inputs: Node) -> Node:
     flat: list[Node] = []
     for source in inputs:
-        flat += source.inputs if isinstance(source, Concat) and copy.readers(source) <= 1 else (source,)
+        few = isinstance(source, Concat) and copy.readers(source) <= 1 and len(source.inputs) <= _MOST
+        flat += source.inputs if few else (source,)
     if len(flat) == 1 and flat[0].schema.names == node.schema.names:
         return flat[0]
     return copy.put(node, inputs=tuple(flat))
 
 
 _MOST: Final = 100
-"""How many conditions, or levels of calls, one operator is made to have; one that has more already stays alone."""
+"""How many conditions, levels of calls, or inputs one operator is made of; one that has more already stays alone."""
 
 _FUSED: Final[dict[type[Node], Callable[..., Node]]] = {
     Map: _map,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -21,7 +20,7 @@ class Copy:
         self.old = old
         self.graph = old.emptied()
         self._new: dict[Node, Node] = {}
-        self._origins: dict[Node, list[Node]] = defaultdict(list)
+        self._readers: dict[Node, int] = {}
 
     def put(self, node: N, *, inputs: tuple[Node, ...] | None = None, **changes: Any) -> N:
         """Add a node like this one, reading these nodes of the copy; its name and the user's line stay."""
@@ -60,18 +59,16 @@ class Copy:
 
     def stands_for(self, new: Node, node: Node) -> None:
         """Note what became of a node of the old graph."""
+        edges = len(self.old.consumers(node)) - sum(self._new.get(source) is new for source in node.inputs)
+        self._readers[new] = self._readers.get(new, 0) + edges
         self._new[node] = new
-        self._origins[new].append(node)
 
     def readers(self, new: Node) -> int:
         """Return how many will read a node of the copy, each reader counted once for every port.
 
         What stands for no node of the old graph was made by the pass, as a part of what does: it has one reader.
         """
-        if new not in self._origins:
-            return 1
-        edges = [c for old in self._origins[new] for c, _ in self.old.consumers(old)]
-        return sum(self._new.get(reader) is not new for reader in edges)
+        return self._readers.get(new, 1)
 
 
 Rewrite: TypeAlias = Callable[[Copy, Node, tuple[Node, ...]], Node]

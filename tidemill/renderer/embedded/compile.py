@@ -25,9 +25,8 @@ from tidemill.dataflow.nodes import (
     Variable,
     outside,
 )
-from tidemill.dataflow.progress import Progress
+from tidemill.dataflow.progress import Progress, Reach
 from tidemill.dataflow.scopes import Scope
-from tidemill.dataflow.summaries import PathSummary
 from tidemill.expressions.bound import BoundColumn
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.makers import MAKERS
@@ -60,7 +59,7 @@ class Compiled:
     def __init__(self, graph: Graph, progress: Progress) -> None:
         self.graph = graph
         self.interner = Interner()
-        self.frontiers: dict[frozenset[tuple[Input, tuple[PathSummary, ...]]], Frontier] = {}
+        self.frontiers: dict[Reach, Frontier] = {}
         self._progress = progress
         self._example: dict[Frontier, Node] = {}
         self.schedule = Schedule(len(graph.coordinates), self._frontier_of)
@@ -78,9 +77,9 @@ class Compiled:
         self._wire()
         least = Antichain.minimum(len(graph.coordinates))
         at_first = dict.fromkeys(graph.inputs.values(), least)
-        self.eager = any(progress.user_frontier(output, at_first) != least for output in self.outputs)
+        self.eager = any(f != least for f in progress.user_frontiers(self.outputs, at_first).values())
         """Whether an output is complete somewhere from the start: it hangs on constants alone, or on delayed inputs."""
-        self.live = [frontier for sources, frontier in self.frontiers.items() if sources]
+        self.live = [frontier for reach, frontier in self.frontiers.items() if reach]
         """Those of the frontiers that inputs reach."""
 
     def arrangement(self, node: Node) -> ArrangeOperator:
@@ -106,24 +105,19 @@ class Compiled:
         if not self.eager:
             for i, frontier in enumerate(frontiers.values()):
                 furthest = frontier if i == 0 else furthest.join(frontier)
-        return {
-            f: self._progress.user_frontier(self._example[f], frontiers) if sources else furthest
-            for sources, f in self.frontiers.items()
-        }
+        found = self._progress.user_frontiers(self._example.values(), frontiers)
+        return {f: found[self._example[f]] if reach else furthest for reach, f in self.frontiers.items()}
 
     def _frontier_of(self, node: Node) -> Frontier:
-        sources = frozenset(
-            (i, self._progress.summaries(i, node)) for i in self._progress.sources(node) if i.rows is None
-        )
-        key = frozenset((i, tuple(_user_part(s, self.schedule.users) for s in summaries)) for i, summaries in sources)
-        if key not in self.frontiers:
-            self.frontiers[key] = Frontier(Antichain.minimum(self.schedule.users))
-            self._example[self.frontiers[key]] = node
-        return self.frontiers[key]
+        reach = self._progress.reach(node)
+        if reach not in self.frontiers:
+            self.frontiers[reach] = Frontier(Antichain.minimum(self.schedule.users))
+            self._example[self.frontiers[reach]] = node
+        return self.frontiers[reach]
 
     def _make_region(self, scope: Scope) -> None:
         assert scope.parent is not None
-        place = max((n.id for n in self.graph.nodes if n.scope.within(scope)), default=-1)
+        place = self.graph.last_id(scope)
         parent = self._regions[scope.parent]
         region = Region(self.schedule, parent, place)
         self._regions[scope] = region
@@ -220,7 +214,3 @@ def _takes_repeated(operator: Operator) -> bool:
 _BILINEAR: Final = (DeltaJoinOperator, JoinOperator)
 _PASSING: Final = (Concat, Enter, Leave, Negate, Variable)
 """Pass on each block as it is, but for a sign or a coordinate that is the same all over it."""
-
-
-def _user_part(summary: PathSummary, users: int) -> PathSummary:
-    return PathSummary(min(summary.kept, users), summary.added[:users])

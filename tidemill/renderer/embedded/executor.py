@@ -81,8 +81,9 @@ class EmbeddedExecutor:
             if node.rows is None:
                 operator.discard()
 
-    def queued(self) -> Any:
-        return {o.ports[0]: o.ports[0].pending.state for o in self.compiled.inputs.values()}
+    def queued(self, node: Input | None = None) -> Any:
+        operators = self.compiled.inputs.values() if node is None else [self.compiled.inputs[node]]
+        return {o.ports[0]: o.ports[0].pending.state for o in operators}
 
     def requeue(self, queued: Any) -> None:
         for port, state in queued.items():

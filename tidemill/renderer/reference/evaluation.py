@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.dataflow.graph import Graph
@@ -21,16 +21,16 @@ from tidemill.renderer.runs import failures
 class Evaluation:
     """The traces of all nodes, each up to its own frontier, when the inputs are given.
 
-    ``frontier`` says for each node which user times are final there; nothing is computed at others.
+    ``frontiers`` say for each node which user times are final there; nothing is computed at others.
     """
 
-    def __init__(self, graph: Graph, given: Mapping[Input, Trace], frontier: Callable[[Node], Antichain]) -> None:
+    def __init__(self, graph: Graph, given: Mapping[Input, Trace], frontiers: Mapping[Node, Antichain]) -> None:
         self.traces: dict[Node, Trace] = {}
         self.seconds: dict[Node, float] = defaultdict(float)
         self._graph = graph
         self._given = given
         self._users = len(graph.coordinates)
-        self._frontiers = {node: frontier(node) for node in graph.nodes}
+        self._frontiers = frontiers
         self._run(graph.root)
 
     def _run(self, scope: Scope) -> None:
@@ -51,7 +51,7 @@ class Evaluation:
         After k passes the variables, and so everything in the body, are right in the iterations before k, and what is
         in them is of those iterations only. So a pass that leaves the feedback as it was has found the fixed points.
         """
-        feedback = [n for n in self._graph.nodes if isinstance(n, Feedback) and n.scope is scope]
+        feedback = [item for item in self._graph.plan(scope) if isinstance(item, Feedback)]
         for node in feedback:
             self.traces[node.variable] = {}
         lower = False

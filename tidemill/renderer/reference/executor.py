@@ -65,7 +65,7 @@ class ReferenceExecutor:
         for upserts in self._upserts.values():
             upserts.discard()
 
-    def queued(self) -> Any:
+    def queued(self, _node: Input | None = None) -> Any:
         updates = {node: list(updates) for node, updates in self._queued.items()}
         return updates, {upserts: upserts.queued() for upserts in self._upserts.values()}
 
@@ -86,7 +86,7 @@ class ReferenceExecutor:
             node: consolidated([*triples(trace), *closing.get(node, ())])
             for node, trace in self._closed_updates.items()
         }
-        found = Evaluation(self.graph, given, lambda node: self._progress.user_frontier(node, frontiers))
+        found = Evaluation(self.graph, given, self._progress.user_frontiers(self.graph.nodes, frontiers))
         self._inspect(found.traces)
         self._next = _Next(given, queued, found)
 

@@ -30,8 +30,8 @@ class Executor(Protocol):
     def discard(self) -> None:
         """Forget all that is queued at the inputs."""
 
-    def queued(self) -> Any:
-        """Return what is queued at the inputs, to go back to with `requeue`."""
+    def queued(self, node: Input | None = None) -> Any:
+        """Return what is queued at the inputs, at one of them at least, to go back to with `requeue`."""
 
     def requeue(self, queued: Any) -> None:
         """Have queued what was queued then. Not once a step was taken."""

@@ -37,6 +37,8 @@ class Frontiers:
         """Up to where each output's changes have been read."""
         self.step_refused = False
         """Whether the last step could not be taken: updates at times that were to be closed may be corrected."""
+        self._of: dict[Node, Antichain] = {}
+        """The frontiers of all nodes, once one was asked for after a step."""
 
     def moved(self, inputs: Mapping[Input, Antichain]) -> Mapping[Input, Antichain]:
         """Return the frontiers of all inputs when some of them move to these."""
@@ -56,8 +58,9 @@ class Frontiers:
         """Return from where on outputs' times stay distinguishable then: the last complete ones, less ``keep``."""
         found: dict[Output, Antichain] = {}
         last, kept = None, _NEVER  # outputs mostly have one frontier
+        frontiers = self.progress.user_frontiers(self.since, inputs)
         for output, since in self.since.items():
-            frontier = self.progress.user_frontier(output, inputs)
+            frontier = frontiers[output]
             if frontier is not last:
                 last = frontier
                 kept = Antichain([tuple([max(0, c - 1 - self.keep) for c in t]) for t in frontier.elements])
@@ -72,6 +75,7 @@ class Frontiers:
     ) -> None:
         """Be there: a step was taken."""
         self.inputs, self.needed, self.since, self.step_refused = inputs, needed, since, False
+        self._of = {}
 
     def begin_reading(self) -> None:
         """Have changes begin here: whoever goes on from saved state has missed those before."""
@@ -106,7 +110,9 @@ class Frontiers:
 
     def of(self, node: Node) -> Antichain:
         """Return the frontier of a node: what is not beyond it is final."""
-        return self.progress.user_frontier(node, self.inputs)
+        if not self._of:
+            self._of = self.progress.user_frontiers(self.graph.nodes, self.inputs)
+        return self._of[node]
 
     def last_complete(self, node: Output) -> Time | None:
         """Return the last complete time of an output; None where all times are complete."""

@@ -30,11 +30,10 @@ def reasons_of(explainer: Explainer, executor: Executor, frontiers: Frontiers, a
     time = frontiers.readable_time(node, at)
     outputs, given = frontiers.graph.outputs, {}
     for source in frontiers.progress.sources(node):
-        if source.rows is None:
-            kept = outputs[explainer.kept_name(source.name)]
-            if time is not None:
-                frontiers.readable_time(kept, time)
-            given[source.name] = _canonical(executor.contents(kept, time).counts())
+        kept = outputs[explainer.kept_name(source.name)]
+        if time is not None:
+            frontiers.readable_time(kept, time)
+        given[source.name] = _canonical(executor.contents(kept, time).counts())
     is_there = _canonical(executor.contents(node, time).counts()).get(wanted, 0) > 0
     return explainer.answer(given, node.name, wanted, time=time, is_there=is_there)
 

@@ -105,7 +105,7 @@ class Stepper:
 
     def _queue_on_record(self, node: Input, changes: Sequence[Change]) -> None:
         assert self._recorder is not None
-        before, journal = self.executor.queued(), self._recorder.journal()
+        before, journal = self.executor.queued(node), self._recorder.journal()
         try:
             with let_through():
                 self._queue(node, changes)

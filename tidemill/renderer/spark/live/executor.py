@@ -64,8 +64,8 @@ class SparkExecutor:
         self._embedded.discard()
         self._large_changes.discard()
 
-    def queued(self) -> Any:
-        return self._embedded.queued(), self._large_changes.pending[:]
+    def queued(self, node: Input | None = None) -> Any:
+        return self._embedded.queued(node), self._large_changes.pending[:]
 
     def requeue(self, queued: Any) -> None:
         in_memory, self._large_changes.pending = queued

@@ -1,0 +1,132 @@
+"""Dataflows of many operators: what is done once for each must not grow with how many others there are."""
+
+import cProfile
+
+import pytest
+
+import tidemill as tm
+
+KV = {"k": "int64", "v": "int64"}
+LEAST = 2000
+"""Calls that do not tell: what is done for the first time, and what is drawn by chance."""
+
+
+def wide(n):
+    flow = tm.Dataflow()
+    for i in range(n):
+        flow.output(f"out{i}", flow.input(f"in{i}", KV).group_by("k").agg(s=tm.sum("v")))
+    return flow
+
+
+def fanned_out(n):
+    flow = tm.Dataflow()
+    rows = flow.input("in", KV)
+    for i in range(n):
+        flow.output(f"out{i}", rows.filter(f"v > {i}").distinct())
+    return flow
+
+
+def brought_together(n):
+    flow = tm.Dataflow()
+    first, *others = [flow.input(f"in{i}", KV) for i in range(n)]
+    flow.output("out", first.concat(*others))
+    return flow
+
+
+def delayed(n):
+    flow = tm.Dataflow()
+    for i in range(n):
+        flow.output(f"out{i}", flow.input(f"in{i}", KV).delay(1).distinct())
+    return flow
+
+
+def with_constants(n):
+    flow = tm.Dataflow()
+    rows = flow.input("in", KV)
+    for i in range(n):
+        flow.output(f"out{i}", rows.join(flow.constant({"k": "int64"}, [(i,)]), on="k"))
+    return flow
+
+
+def of_loops(n):
+    flow = tm.Dataflow()
+    start, edges = flow.input("in", {"k": "int64"}), flow.input("edges", {"k": "int64", "to": "int64"})
+    for i in range(n):
+        flow.output(f"out{i}", reachable(start, edges))
+    return flow
+
+
+def chain(step):
+    def chained(n):
+        flow = tm.Dataflow()
+        rows = flow.input("in", KV)
+        for i in range(n):
+            rows = step(flow, rows, i)
+        flow.output("out", rows)
+        return flow
+
+    return chained
+
+
+def reachable(start, edges):
+    return start.iterate(lambda here: here.join(edges, on="k").select(k="to").concat(start).distinct())
+
+
+def loop(flow, rows, i):
+    return reachable(rows.select("k"), flow.input(f"edges{i}", {"k": "int64", "to": "int64"}))
+
+
+FLOWS = {
+    "wide": wide,
+    "fanned out": fanned_out,
+    "brought together": brought_together,
+    "delayed": delayed,
+    "with constants": with_constants,
+    "of loops": of_loops,
+    "filters in a row": chain(lambda _, rows, i: rows.filter(tm.col("v") != -i - 1)),
+    "columns in a row": chain(lambda _, rows, __: rows.with_columns(v="v + 1")),
+    "distincts in a row": chain(lambda _, rows, __: rows.distinct()),
+    "concats in a row": chain(lambda flow, rows, i: rows.concat(flow.input(f"in{i}", KV))),
+    "joins in a row": chain(lambda flow, rows, i: rows.join(flow.input(f"in{i}", {"k": "int64"}), on="k")),
+    "loops in a row": chain(loop),
+}
+
+
+def calls_of_each_part(build, n, folder):
+    """How many calls are made for each part of the life of a dataflow."""
+    found = {}
+
+    def counted(name, work):
+        profile = cProfile.Profile()
+        result = profile.runcall(work)
+        found[name] = sum(entry.callcount for entry in profile.getstats())
+        return result
+
+    flow = counted("building", lambda: build(n))
+    run = counted("starting", lambda: flow.start(tm.Embedded(state=folder)))
+    rows = {name: [tuple(range(len(node.schema)))] for name, node in flow.graph.inputs.items()}
+    first = next(iter(rows))
+    run.insert(first, rows[first])
+    counted("a step", run.advance)
+    counted("a step of one input", lambda: run.advance_to(5, input=first))
+    counted("putting in", lambda: [run.insert(*given) for given in rows.items()])
+    counted("a step of all", lambda: run.advance_to(6))
+    counted("reading", lambda: [(run.changes(o), run.snapshot(o), run.frontier(o)) for o in flow.graph.outputs])
+    counted("the state", lambda: (run.checkpoint(), run.compact(), run.metrics()))
+    counted("closing", run.close)
+    run = counted("opening", lambda: flow.start(tm.Embedded(state=folder)))
+    run.close()
+    run = counted("starting the reference engine", lambda: flow.start(tm.Reference()))
+    counted("a step of the reference engine", run.advance)
+    counted("explaining", lambda: (flow.explain(), flow.explain(passes=True)))
+    counted("drawing", lambda: (flow.to_svg(), flow.to_mermaid(), flow.to_networkx()))
+    return found
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_twice_as_many_operators_are_twice_the_work(name, tmp_path):
+    """The kind: a pass over the whole dataflow for each of its inputs, outputs, operators or loops."""
+    calls_of_each_part(FLOWS[name], 3, tmp_path / "warm")  # what is imported and compiled when it is first needed
+    few, many = (calls_of_each_part(FLOWS[name], n, tmp_path / str(n)) for n in (20, 40))
+    grown = {part: (few[part], many[part]) for part in few if many[part] > max(2.2 * few[part], few[part] + LEAST)}
+    assert not grown
