@@ -55,14 +55,12 @@ def layered(elements: Sequence[Element], wires: Sequence[Wire], *, has_border: b
     With a border what enters is alone in the first layer, and what leaves in the last one.
     """
     readers: dict[Element, list[Element]] = defaultdict(list)
-    sources: dict[Element, list[Element]] = defaultdict(list)
     waits_for: dict[Element, int] = defaultdict(int)
     for wire in wires:
         for target, _ in wire.targets:
             readers[wire.source].append(target)
-            sources[target].append(wire.source)
             waits_for[target] += 1
-    falling = {e for e in elements if not waits_for[e]}
+    reads_nothing = {e for e in elements if not waits_for[e]}
     ready = deque(e for e in elements if not waits_for[e])
     first = 1 if has_border else 0
     for e in elements:
@@ -71,8 +69,6 @@ def layered(elements: Sequence[Element], wires: Sequence[Wire], *, has_border: b
     while ready:
         element = ready.popleft()
         in_order.append(element)
-        if len(sources[element]) == 1 and sources[element][0] in falling:
-            falling.add(element)
         for target in readers[element]:
             target.layer = max(target.layer, element.layer + 1)
             waits_for[target] -= 1
@@ -84,8 +80,8 @@ def layered(elements: Sequence[Element], wires: Sequence[Wire], *, has_border: b
         for e in elements:
             if e.pinned > 0:
                 e.layer = last
-    for element in reversed(in_order):  # what reads nothing comes where it is read, with what reads it alone
-        if element in falling and not element.pinned and readers[element]:
+    for element in reversed(in_order):  # what reads nothing comes where it is read
+        if element in reads_nothing and not element.pinned and readers[element]:
             element.layer = max(element.layer, min(t.layer for t in readers[element]) - 1)
     return last + 1
 
