@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
-from tidemill.errors import StateError, TidemillError
+from tidemill.errors import StateError, StepError, TidemillError
 
 NUMBERS = {
     errno.EMFILE: "close some, or raise the limit",
@@ -149,7 +149,7 @@ def test_no_memory_is_no_damage(state, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr("tidemill.renderer.durable.spill_files.pq.ParquetFile", read)
-            with pytest.raises(MemoryError, match="malloc of size 7"):
+            with pytest.raises(StepError, match="malloc of size 7"):
                 step(run)
         run.advance()
         assert total(run) == 223
