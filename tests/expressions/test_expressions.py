@@ -227,7 +227,7 @@ def test_an_unknown_column_is_its_own_error_with_a_hint() -> None:
 
 
 def test_comparing_expressions_builds_an_expression_and_has_no_truth_value() -> None:
-    with pytest.raises(SchemaError, match=r"use & \| ~ instead of and, or, not, and identical"):
+    with pytest.raises(SchemaError, match=r"write `\(a\) & \(b\)` for Python's `a and b`"):
         bool(col("a") == 1)
     assert identical(col("a") == 1, expr("a = 1"))
     assert not identical(lit(1), lit(1.0))
