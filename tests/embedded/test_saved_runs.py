@@ -7,6 +7,7 @@ what had been on the disk came back into memory.
 
 import tempfile
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def a_flow():
     x = flow.input("x", {"k": "string", "v": "int64"})
     rows = flow.input("rows", {"k": "string", "v": "int64"}, key="k")
     flow.output("all", x.group_by("k").agg(n=tm.count(), s=tm.sum("v")))
-    flow.output("some", x.join(rows, on="k"), changes=3)
+    flow.output("some", x.join(rows, on="k"), changes=3)  # of about so many: how many is not said
     flow.output("rows", rows)
     return flow
 
@@ -54,15 +55,23 @@ def take(run, action):
     elif kind == "discard":
         run.discard()
     else:
-        found = run.changes(given[0])
-        return list(found), found.lower, found.upper
+        return what_changed(run, given[0])
     return None
 
 
+def what_changed(run, name):
+    """Return the changes not yet read; where times may be folded together, their net effect."""
+    found = run.changes(name)
+    net = Counter()
+    for row, time, diff in found:
+        net[row, None if name == "some" else time] += diff
+    return {update: diff for update, diff in net.items() if diff}, found.lower, found.upper
+
+
 def everything(run):
-    changes = {name: run.changes(name) for name in ("all", "some", "rows")}
-    seen = {name: (list(c), c.lower, c.upper) for name, c in changes.items()}
-    return seen, {name: run.snapshot(name).counts() for name in changes}, repr(run), run.keep
+    names = ("all", "some", "rows")
+    seen = {name: what_changed(run, name) for name in names}
+    return seen, {name: run.snapshot(name).counts() for name in names}, repr(run), run.keep
 
 
 @examples(40)

@@ -26,11 +26,13 @@ def with_window_calls(builder: Builder, node: Node, named: Named) -> tuple[Node,
     Calls of one partitioning and one order are one operator's.
     """
     calls = each_once(named, taken=set(node.schema.names))
+    if not calls:
+        return node, named
     for bound in bind_windows(calls.values(), node.schema, columns_before_added(node)):
         _check_strategy(bound, node.scope.coordinates)
         schema = Schema((*node.schema, *value_fields(bound.windows)))
         node = builder.add(Windowed, node, schema=schema, bound=bound)
-    return node, over_values(named, calls) if calls else named
+    return node, over_values(named, calls)
 
 
 def over_values(named: Named, calls: Calls) -> Named:
