@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,11 +83,12 @@ class Saved:
         frontiers.restore(self.header)
         for frontier, upper in compiled.uppers(dict(frontiers.needed)).items():
             frontier.upper = frontier.lower = upper
-        _load_interned(compiled.interner, _part(self.arrays, "interned/"))
+        names = _names_by_owner(self.arrays)
+        _load_interned(compiled.interner, {name: self.arrays[key] for name, key in names["interned"]})
         for output, outlet in compiled.outputs.items():
             outlet.readers_since = frontiers.since[output]
         for operator in operators_of(compiled.root):
-            _load(operator, _part(self.arrays, f"operators/{operator.place}/"))
+            _load(operator, {name: self.arrays[key] for name, key in names[f"operators/{operator.place}"]})
             if make_room is not None:
                 make_room()
         self.arrays.close()
@@ -192,5 +194,10 @@ def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
         interner.add(_value(kind, piece))
 
 
-def _part(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
+def _names_by_owner(keys: Iterable[str]) -> Mapping[str, list[tuple[str, str]]]:
+    """Return the names of arrays, each with its key, by what holds them: an operator, or the interned values."""
+    found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    for key in keys:
+        owner, _, name = key.rpartition("/")
+        found[owner].append((name, key))
+    return found
