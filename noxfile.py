@@ -29,8 +29,8 @@ def test(session: nox.Session) -> None:
 
 @nox.session(python=False, name="test-all")
 def test_all(session: nox.Session) -> None:
-    """Run all tests, those on Spark too. Arguments after ``--`` go to pytest."""
-    session.run(*PYTEST, *session.posargs)
+    """Run all tests, those that take long too. Arguments after ``--`` go to pytest."""
+    session.run(*PYTEST, "-m", "", *session.posargs)
 
 
 @nox.session(python=False)

@@ -12,6 +12,11 @@ from elsewhere import LEAST_WORK, QUICK_JAVA
 
 HERE = Path(__file__).parent
 
+QUICK = {
+    "test_errors.py", "test_explain.py", "test_expressions.py", "test_local_session.py", "test_map_rows.py", "test_operators.py",
+    "test_sent_functions.py", "test_state_folders.py", "test_windows.py", "test_windows_live.py",
+}  # fmt: skip
+"""Of what there is on Spark, what README's command runs; the other files take long."""
 collect_ignore = ["on_cluster.py", "on_connect.py"]  # programs that tests start in processes of their own
 
 SETTINGS = {
@@ -22,10 +27,15 @@ SETTINGS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark these tests, so that `-m "not spark"` leaves them out; what Spark warns of is not for us to mend."""
+    """Mark these tests, so that `-m "not spark"` leaves them out; what Spark warns of is not for us to mend.
+
+    Most take long.
+    """
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.spark)
+            if item.path.name not in QUICK:
+                item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.filterwarnings("default"))
 
 

@@ -255,18 +255,17 @@ def played_by_reference():
     return played(tm.Reference())
 
 
-@pytest.mark.parametrize(("zone", "in_driver"), list(zip(CHANGING, (20, 20, 0), strict=True)))
+@pytest.mark.parametrize(("zone", "in_driver"), [(CHANGING[0], 20), (CHANGING[2], 0)])
 def test_the_driver_and_executors_of_a_live_run_agree(spark, tmp_path, in_zone, zone, in_driver):
     """Executors take the first step, and the driver what takes rows of it back; or executors take all."""
     in_zone(zone)
     assert played(tm.Spark(spark, tmp_path, in_driver=in_driver)) == played_by_reference()
 
 
-@pytest.mark.parametrize("zone", CHANGING[1:])
-def test_a_whole_history_is_the_same_in_all_sessions(spark, in_zone, monkeypatch, zone):
+def test_a_whole_history_is_the_same_where_a_day_is_missing(spark, in_zone, monkeypatch):
     monkeypatch.setattr(large_windows, "LARGE", 3)  # days of more rows are cut into ranges of their order
     monkeypatch.setattr(large_windows, "STRETCH", 2)
-    in_zone(zone)
+    in_zone("Pacific/Apia")
     flow, found = over_moments(), events()
     updates = {
         "x": [(row, k % 3, 1) for k, row in enumerate(found)],
