@@ -7,7 +7,7 @@ what it was is computed once more. Of columns that no call reads only the rows t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import attrs
@@ -24,7 +24,7 @@ from tidemill.renderer.embedded.windows.evaluate import call_values
 from tidemill.renderer.embedded.windows.frame import Excerpt, Partitions
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.scalar import FEW, run_of_few
-from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, summariser, together
+from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, summariser
 
 BLOCK: Final = 1 << 15
 """Rows that are looked at at a time, so that what is worked out of them stays in fast memory; or those of one run."""
@@ -83,43 +83,60 @@ class Evaluator:
         for block in _blocks(parts):
             cuts = _Cuts(block)
             values = np.empty((len(self.windows.calls), cuts.codes.shape[1]), np.int64)
-            excerpt = self._excerpt(cuts)
-            call_values(Partitions(self.windows, self.types, Pieces([cuts.codes]), self.interner, excerpt), values)
-            places = cuts.differing(values)
+            excerpt = self._excerpt_of_one(block[0]) if cuts.is_one_run else self._excerpt(block)
+            rows = Partitions(self.windows, self.types, Pieces([cuts.codes]), self.interner, excerpt)
+            call_values(rows, values)
+            places = cuts.differing(values, rows.asked)
             codes = cuts.codes.take(places, axis=1)
             codes = codes if self._keeps_all else codes.take(self.kept, axis=0)
             yield Changed(np.concatenate((codes, values.take(places, axis=1))), int(places.searchsorted(cuts.middle)))
 
-    def _excerpt(self, cuts: _Cuts) -> Excerpt:
+    def _excerpt_of_one(self, part: _Part) -> Excerpt:
+        """Return what `_excerpt` does of one run, at less cost."""
+        index = part.partition
+        _, low, high, first, end = (some.item() for some in part.runs)
+        size, more, low, high = end - first, part.more_here, low - first, high - first
+        around = first, index.count_groups(first) if self.reach.counts_groups else 0
+        cuts = [(0, size, low, high, *around, len(index))] if size else []
+        if size + more:
+            cuts.append((size, size + more, size + low, size + high + more, *around, len(index) + part.more))
+        starts, given, lows, highs, rows, groups, sizes = np.array([*zip(*cuts, strict=True)])
+        return Excerpt(
+            starts, given, lows, highs, rows, groups, sizes,
+            lambda wanted: [index.before(first, wanted, self.summarise)] * len(cuts),
+            lambda wanted: [index.behind(end, wanted, self.summarise)] * len(cuts),
+        )  # fmt: skip
+
+    def _excerpt(self, parts: Sequence[_Part]) -> Excerpt:
         """Return where each of the cuts that have rows begins, and what there is of its partition around it."""
-        groups = np.zeros(len(cuts.first), np.int64)
+        counts = [len(part.runs.first) for part in parts]
+        low, high, first, end = (_joined([part.runs[i] for part in parts]) for i in (1, 2, 3, 4))
+        more = _joined([np.add.reduceat(part.edits.copies, part.runs.edits) for part in parts])
+        groups = np.zeros(len(first), np.int64)
         if self.reach.counts_groups:
-            groups = _joined([part.partition.groups_before(part.runs.first) for part in cuts.parts])
-        lengths = [(len(part.partition), part.more, len(part.runs.first)) for part in cuts.parts]
-        totals = [size + i * more for i in (0, 1) for size, more, count in lengths for _ in range(count)]
-        around = np.concatenate((cuts.first, cuts.first)), np.concatenate((groups, groups)), np.array(totals)
-        found = cuts.starts, cuts.sizes, cuts.low, cuts.high, *around
-        here = cuts.sizes > 0
-        starts, sizes, low, high, first, groups, of_all = (
-            found if here.all() else [some.compress(here) for some in found]
+            groups = _joined([part.partition.groups_before(part.runs.first) for part in parts])
+        totals = np.array([[len(part.partition), len(part.partition) + part.more] for part in parts]).repeat(
+            counts, axis=0
         )
-        before = self._summaries(cuts, here, OrderIndex.before, cuts.first) if self.reach.to_first else _nothing(here)
-        behind = self._summaries(cuts, here, OrderIndex.behind, cuts.end) if self.reach.to_last else _nothing(here)
-        return Excerpt(starts, sizes, low, high, first, groups, of_all, before, behind)
+        sizes = np.concatenate((end - first, end - first + more))
+        starts = sizes.cumsum() - sizes
+        lows, highs = starts + np.tile(low - first, 2), starts + sizes - np.tile(end - high, 2)
+        here = sizes > 0
+        indexes = [part.partition for part, count in zip(parts, counts, strict=True) for _ in range(count)]
 
-    def _summaries(self, cuts: _Cuts, here: Bools, of: Any, places: Ints) -> Callable[[Summary], list[Any]]:
-        """Return what gives summaries of the rows before places, or behind them, of each cut that has rows."""
-        known: dict[Summary, list[Any]] = {}
-        indexes = [part.partition for part in cuts.parts for _ in range(len(part.runs.first))]
-        at = list(zip(indexes, places.tolist(), strict=True))
+        def summaries(of: Any, places: Ints) -> Callable[[Summary], list[Any]]:
+            at = list(zip(indexes, places.tolist(), strict=True))
 
-        def found(wanted: Summary) -> list[Any]:
-            if wanted not in known:
+            def found(wanted: Summary) -> list[Any]:
                 both = [of(index, place, wanted, self.summarise) for index, place in at] * 2
-                known[wanted] = [value for value, is_here in zip(both, here.tolist(), strict=True) if is_here]
-            return known[wanted]
+                return [value for value, is_here in zip(both, here.tolist(), strict=True) if is_here]
 
-        return found
+            return cache(found)
+
+        columns = (starts, sizes, lows, highs, np.tile(first, 2), np.tile(groups, 2), totals.T.ravel())
+        starts, given, low, high, rows, groups, sizes = [some.compress(here) for some in columns]
+        before, behind = summaries(OrderIndex.before, first), summaries(OrderIndex.behind, end)
+        return Excerpt(starts, given, low, high, rows, groups, sizes, before, behind)
 
     # -- whole partitions ----------------------------------------------------------------------------------------------
 
@@ -206,11 +223,6 @@ class Pieces:
         return found
 
 
-def _nothing(here: Bools) -> Callable[[Summary], list[Any]]:
-    """Return what gives the summary of no rows, so many times: nobody asks, where frames have bounds."""
-    return lambda wanted: [together(wanted, ())] * int(np.count_nonzero(here))
-
-
 # -- before and after edits --------------------------------------------------------------------------------------------
 
 
@@ -222,6 +234,11 @@ class _Part(NamedTuple):
     runs: Runs
     more: int
     """By how many rows all edits make the partition larger."""
+
+    @property
+    def more_here(self) -> int:
+        """By how many rows these do."""
+        return sum(self.edits.copies.tolist())
 
 
 def _parts(index: OrderIndex, edits: Edits, runs: Runs) -> Iterator[_Part]:
@@ -262,68 +279,31 @@ class _Cuts:
     """Rows cut out for runs: those before the edits, run by run, and then those after."""
 
     def __init__(self, parts: Sequence[_Part]) -> None:
-        self.parts = parts
-        if len(parts) == len(parts[0].runs.first) == 1:
-            self._put_one(parts[0])
-        else:
-            self._put_many(parts)
-        before = [part.partition.spans(part.runs.first, part.runs.end) for part in parts]
-        after = [edited_pieces(codes, _moved(part)) for codes, part in zip(before, parts, strict=True)]
-        self.codes: Codes = np.concatenate([*before, *chain.from_iterable(after)], axis=1)
-
-    def _put_one(self, part: _Part) -> None:
-        """Say where the rows of one run are: as `_put_many`, at less cost."""
-        _, low, high, first, end = (some.item() for some in part.runs)
-        size, more = end - first, sum(part.edits.copies.tolist())  # of this run
-        self.first, self.end, self.middle = part.runs.first, part.runs.end, size
-        ends = (
-            (0, size),
-            (size, size + more),
-            (low - first, size + low - first),
-            (high - first, size + high - first + more),
-        )
-        self.starts, self.sizes, self.low, self.high = np.array(ends)
-
-    def _put_many(self, parts: Sequence[_Part]) -> None:
-        self.first, self.end, low, high = (_joined([part.runs[i] for part in parts]) for i in (3, 4, 1, 2))
-        given, skipped, behind = self.end - self.first, low - self.first, self.end - high
-        more = _joined([np.add.reduceat(part.edits.copies, part.runs.edits) for part in parts])
-        self.sizes = np.concatenate((given, given + more))
-        """How many rows there are of each run, before and after."""
-        self.starts = self.sizes.cumsum() - self.sizes
-        self.low = self.starts + np.concatenate((skipped, skipped))
-        """From where to where rows of each are asked for, that are not there to be looked at only."""
-        self.high = self.starts + self.sizes - np.concatenate((behind, behind))
-        self.middle = int(given.sum())
+        self.is_one_run = len(parts) == len(parts[0].runs.first) == 1
+        before, after, self._edits = list[Codes](), list[Codes](), list[tuple[int, int]]()
+        self.middle = 0
         """Where those after begin."""
+        for part in parts:
+            codes, edits = part.partition.spans(part.runs.first, part.runs.end), _moved(part)
+            before.append(codes)
+            after += edited_pieces(codes, edits)
+            self._edits += zip((edits.places + self.middle).tolist(), edits.copies.tolist(), strict=True)
+            self.middle += codes.shape[1]
+        self.codes: Codes = np.concatenate([*before, *after], axis=1)
 
-    def differing(self, values: Codes) -> Ints:
-        """Return the places of rows that go, come, or have other values, before and after.
-
-        Between edits the rows before are, one by one, those after.
-        """
-        changes = np.zeros(self.codes.shape[1], np.bool_)
-        half = len(self.first)
-        runs = zip(
-            (self.starts[:half] - self.first).tolist(), self.low[:half].tolist(), self.high[:half].tolist(),
-            self.low[half:].tolist(), strict=True,
-        )  # fmt: skip
-        for edits in chain.from_iterable(map(_edits_of_runs, self.parts)):
-            moved, old, last, new = next(runs)
-            for place, copies in [*edits, (last - moved, 0)]:
-                end = place + moved
-                if old < end:
-                    then = new + end - old
-                    for of_call in values:
-                        differs = of_call[old:end] != of_call[new:then]
-                        changes[old:end] |= differs
-                        changes[new:then] |= differs
-                    new = then
-                old = end - min(copies, 0)
-                changes[end:old] = True
-                if copies > 0:
-                    changes[new : new + copies] = True
-                    new += copies
+    def differing(self, values: Codes, asked: Bools | None) -> Ints:
+        """Return the places of rows that go, come, or have other values, where these are asked for."""
+        changes, moved = np.zeros(self.codes.shape[1], np.bool_), self.middle
+        for place, copies in self._edits:
+            if copies < 0:
+                changes[place : place - copies] = True
+            else:
+                changes[place + moved : place + moved + copies] = True
+            moved += copies
+        old, new = (~changes).nonzero()[0].reshape(2, -1)  # the others are, one by one, the same before and after
+        differs = values.take(old, axis=1) != values.take(new, axis=1)
+        differs = differs[0] if len(differs) == 1 else differs.any(axis=0)
+        changes[old] = changes[new] = differs if asked is None else differs & asked.take(old)
         return changes.nonzero()[0]
 
 
@@ -335,13 +315,6 @@ def _moved(part: _Part) -> Edits:
     if len(moved) > 1:
         moved = moved.repeat(np.append(runs.edits[1:], len(edits.places)) - runs.edits)
     return edits._replace(places=edits.places + moved)
-
-
-def _edits_of_runs(part: _Part) -> Iterator[list[tuple[int, int]]]:
-    """Iterate over the places and copies of the edits of each run."""
-    edits = list(zip(part.edits.places.tolist(), part.edits.copies.tolist(), strict=True))
-    firsts = [*part.runs.edits.tolist(), len(edits)]
-    return (edits[low:high] for low, high in pairwise(firsts))
 
 
 def _joined(arrays: Sequence[Ints]) -> Ints:
