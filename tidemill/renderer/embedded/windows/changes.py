@@ -7,7 +7,6 @@ what it was is computed once more. Of columns that no call reads only the rows t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 import attrs
@@ -83,60 +82,39 @@ class Evaluator:
         for block in _blocks(parts):
             cuts = _Cuts(block)
             values = np.empty((len(self.windows.calls), cuts.codes.shape[1]), np.int64)
-            excerpt = self._excerpt_of_one(block[0]) if cuts.is_one_run else self._excerpt(block)
-            rows = Partitions(self.windows, self.types, Pieces([cuts.codes]), self.interner, excerpt)
+            rows = Partitions(self.windows, self.types, Pieces([cuts.codes]), self.interner, self._excerpt(block))
             call_values(rows, values)
             places = cuts.differing(values, rows.asked)
             codes = cuts.codes.take(places, axis=1)
             codes = codes if self._keeps_all else codes.take(self.kept, axis=0)
             yield Changed(np.concatenate((codes, values.take(places, axis=1))), int(places.searchsorted(cuts.middle)))
 
-    def _excerpt_of_one(self, part: _Part) -> Excerpt:
-        """Return what `_excerpt` does of one run, at less cost."""
-        index = part.partition
-        _, low, high, first, end = (some.item() for some in part.runs)
-        size, more, low, high = end - first, part.more_here, low - first, high - first
-        around = first, index.count_groups(first) if self.reach.counts_groups else 0
-        cuts = [(0, size, low, high, *around, len(index))] if size else []
-        if size + more:
-            cuts.append((size, size + more, size + low, size + high + more, *around, len(index) + part.more))
-        starts, given, lows, highs, rows, groups, sizes = np.array([*zip(*cuts, strict=True)])
-        return Excerpt(
-            starts, given, lows, highs, rows, groups, sizes,
-            lambda wanted: [index.before(first, wanted, self.summarise)] * len(cuts),
-            lambda wanted: [index.behind(end, wanted, self.summarise)] * len(cuts),
-        )  # fmt: skip
-
     def _excerpt(self, parts: Sequence[_Part]) -> Excerpt:
         """Return where each of the cuts that have rows begins, and what there is of its partition around it."""
-        counts = [len(part.runs.first) for part in parts]
-        low, high, first, end = (_joined([part.runs[i] for part in parts]) for i in (1, 2, 3, 4))
-        more = _joined([np.add.reduceat(part.edits.copies, part.runs.edits) for part in parts])
-        groups = np.zeros(len(first), np.int64)
-        if self.reach.counts_groups:
-            groups = _joined([part.partition.groups_before(part.runs.first) for part in parts])
-        totals = np.array([[len(part.partition), len(part.partition) + part.more] for part in parts]).repeat(
-            counts, axis=0
-        )
-        sizes = np.concatenate((end - first, end - first + more))
+        old, new, around = list[tuple[int, ...]](), list[tuple[int, ...]](), list[tuple[OrderIndex, int, int]]()
+        for index, edits, runs, of_all in parts:
+            groups = index.groups_before(runs.first).tolist() if self.reach.counts_groups else [0] * len(runs.first)
+            copies = edits.copies if len(groups) == 1 else np.add.reduceat(edits.copies, runs.edits)
+            more = [sum(copies.tolist())] if len(groups) == 1 else copies.tolist()
+            total = len(index)
+            for low, high, first, end, come, before in zip(
+                *[of.tolist() for of in runs[1:]], more, groups, strict=True
+            ):
+                old.append((end - first, low - first, high - first, first, before, total))
+                new.append((end - first + come, low - first, high - first + come, first, before, total + of_all))
+                around.append((index, first, end))
+        cuts = [cut for cut in (*old, *new) if cut[0]]
+        sizes, low, high, rows, groups, totals = np.array([*zip(*cuts, strict=True)])
         starts = sizes.cumsum() - sizes
-        lows, highs = starts + np.tile(low - first, 2), starts + sizes - np.tile(end - high, 2)
-        here = sizes > 0
-        indexes = [part.partition for part, count in zip(parts, counts, strict=True) for _ in range(count)]
 
-        def summaries(of: Any, places: Ints) -> Callable[[Summary], list[Any]]:
-            at = list(zip(indexes, places.tolist(), strict=True))
+        def summaries(values: list[Any]) -> list[Any]:
+            return [value for value, cut in zip(values * 2, (*old, *new), strict=True) if cut[0]]
 
-            def found(wanted: Summary) -> list[Any]:
-                both = [of(index, place, wanted, self.summarise) for index, place in at] * 2
-                return [value for value, is_here in zip(both, here.tolist(), strict=True) if is_here]
-
-            return cache(found)
-
-        columns = (starts, sizes, lows, highs, np.tile(first, 2), np.tile(groups, 2), totals.T.ravel())
-        starts, given, low, high, rows, groups, sizes = [some.compress(here) for some in columns]
-        before, behind = summaries(OrderIndex.before, first), summaries(OrderIndex.behind, end)
-        return Excerpt(starts, given, low, high, rows, groups, sizes, before, behind)
+        return Excerpt(
+            starts, sizes, starts + low, starts + high, rows, groups, totals,
+            lambda wanted: summaries([index.before(first, wanted, self.summarise) for index, first, _ in around]),
+            lambda wanted: summaries([index.behind(end, wanted, self.summarise) for index, _, end in around]),
+        )  # fmt: skip
 
     # -- whole partitions ----------------------------------------------------------------------------------------------
 
@@ -235,11 +213,6 @@ class _Part(NamedTuple):
     more: int
     """By how many rows all edits make the partition larger."""
 
-    @property
-    def more_here(self) -> int:
-        """By how many rows these do."""
-        return sum(self.edits.copies.tolist())
-
 
 def _parts(index: OrderIndex, edits: Edits, runs: Runs) -> Iterator[_Part]:
     """Iterate over runs, some at a time, with their edits."""
@@ -279,17 +252,23 @@ class _Cuts:
     """Rows cut out for runs: those before the edits, run by run, and then those after."""
 
     def __init__(self, parts: Sequence[_Part]) -> None:
-        self.is_one_run = len(parts) == len(parts[0].runs.first) == 1
-        before, after, self._edits = list[Codes](), list[Codes](), list[tuple[int, int]]()
-        self.middle = 0
+        pieces = [piece for part in parts for piece in part.partition.pieces_of(part.runs.first, part.runs.end)]
+        self.middle = sum([piece.shape[1] for piece in pieces])
         """Where those after begin."""
+        more = sum([sum(part.edits.copies.tolist()) for part in parts])
+        width = len(parts[0].edits.rows)
+        self.codes: Codes = np.empty((width, 2 * self.middle + more), np.int64)
+        before = self.codes[:, : self.middle]
+        if pieces:
+            np.concatenate(pieces, axis=1, out=before)
+        after, start = list[Codes](), 0
+        self._edits: list[tuple[int, int]] = []
         for part in parts:
-            codes, edits = part.partition.spans(part.runs.first, part.runs.end), _moved(part)
-            before.append(codes)
-            after += edited_pieces(codes, edits)
-            self._edits += zip((edits.places + self.middle).tolist(), edits.copies.tolist(), strict=True)
-            self.middle += codes.shape[1]
-        self.codes: Codes = np.concatenate([*before, *after], axis=1)
+            edits, end = _moved(part), start + int((part.runs.end - part.runs.first).sum())
+            after += edited_pieces(before[:, start:end], edits)
+            self._edits += zip((edits.places + start).tolist(), edits.copies.tolist(), strict=True)
+            start = end
+        np.concatenate(after, axis=1, out=self.codes[:, self.middle :])
 
     def differing(self, values: Codes, asked: Bools | None) -> Ints:
         """Return the places of rows that go, come, or have other values, where these are asked for."""
@@ -302,8 +281,9 @@ class _Cuts:
             moved += copies
         old, new = (~changes).nonzero()[0].reshape(2, -1)  # the others are, one by one, the same before and after
         differs = values.take(old, axis=1) != values.take(new, axis=1)
-        differs = differs[0] if len(differs) == 1 else differs.any(axis=0)
-        changes[old] = changes[new] = differs if asked is None else differs & asked.take(old)
+        at = (differs[0] if len(differs) == 1 else differs.any(axis=0)).nonzero()[0]
+        old, new = old.take(at), new.take(at)
+        changes[old] = changes[new] = True if asked is None else asked.take(old)
         return changes.nonzero()[0]
 
 
