@@ -94,8 +94,7 @@ class Evaluator:
         old, new, around = list[tuple[int, ...]](), list[tuple[int, ...]](), list[tuple[OrderIndex, int, int]]()
         for index, edits, runs, of_all in parts:
             groups = index.groups_before(runs.first).tolist() if self.reach.counts_groups else [0] * len(runs.first)
-            copies = edits.copies if len(groups) == 1 else np.add.reduceat(edits.copies, runs.edits)
-            more = [sum(copies.tolist())] if len(groups) == 1 else copies.tolist()
+            more = np.add.reduceat(edits.copies, runs.edits).tolist()
             total = len(index)
             for low, high, first, end, come, before in zip(
                 *[of.tolist() for of in runs[1:]], more, groups, strict=True
@@ -216,11 +215,12 @@ class _Part(NamedTuple):
 
 def _parts(index: OrderIndex, edits: Edits, runs: Runs) -> Iterator[_Part]:
     """Iterate over runs, some at a time, with their edits."""
-    more, ends = int(edits.copies.sum()), (runs.end - runs.first).cumsum()
-    low, count = 0, len(ends)
-    if count == 1:
+    more = sum(edits.copies.tolist())
+    if len(runs.first) == 1:
         yield _Part(index, edits, runs, more)
         return
+    ends = (runs.end - runs.first).cumsum()
+    low, count = 0, len(ends)
     firsts = [*runs.edits.tolist(), len(edits.places)]
     while low < count:
         before = ends.item(low - 1) if low else 0
@@ -255,19 +255,20 @@ class _Cuts:
         pieces = [piece for part in parts for piece in part.partition.pieces_of(part.runs.first, part.runs.end)]
         self.middle = sum([piece.shape[1] for piece in pieces])
         """Where those after begin."""
-        more = sum([sum(part.edits.copies.tolist()) for part in parts])
-        width = len(parts[0].edits.rows)
-        self.codes: Codes = np.empty((width, 2 * self.middle + more), np.int64)
-        before = self.codes[:, : self.middle]
+        self._edits: list[tuple[int, int]] = []
+        """Places among the rows before, and copies."""
+        moved, start = [], 0
+        for part in parts:
+            edits, size = _moved(part)
+            moved.append((edits, start, start + size))
+            self._edits += [(place + start, copies) for place, copies in edits.items()]
+            start += size
+        more = sum([copies for _, copies in self._edits])
+        self.codes: Codes = np.empty((len(edits.rows), 2 * start + more), np.int64)
+        before = self.codes[:, :start]
         if pieces:
             np.concatenate(pieces, axis=1, out=before)
-        after, start = list[Codes](), 0
-        self._edits: list[tuple[int, int]] = []
-        for part in parts:
-            edits, end = _moved(part), start + int((part.runs.end - part.runs.first).sum())
-            after += edited_pieces(before[:, start:end], edits)
-            self._edits += zip((edits.places + start).tolist(), edits.copies.tolist(), strict=True)
-            start = end
+        after = [piece for edits, start, end in moved for piece in edited_pieces(before[:, start:end], edits)]
         np.concatenate(after, axis=1, out=self.codes[:, self.middle :])
 
     def differing(self, values: Codes, asked: Bools | None) -> Ints:
@@ -287,15 +288,12 @@ class _Cuts:
         return changes.nonzero()[0]
 
 
-def _moved(part: _Part) -> Edits:
-    """Return the edits of runs at their places among the rows cut out."""
+def _moved(part: _Part) -> tuple[Edits, int]:
+    """Return the edits of runs at their places among the rows cut out, and how many rows these are."""
     _, edits, runs, _ = part
+    if len(runs.first) == 1:
+        return Edits(edits.places - runs.first, edits.rows, edits.copies), runs.end.item() - runs.first.item()
     sizes = runs.end - runs.first
-    moved = sizes.cumsum() - sizes - runs.first
-    if len(moved) > 1:
-        moved = moved.repeat(np.append(runs.edits[1:], len(edits.places)) - runs.edits)
-    return edits._replace(places=edits.places + moved)
-
-
-def _joined(arrays: Sequence[Ints]) -> Ints:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    ends = sizes.cumsum()
+    moved = (ends - sizes - runs.first).repeat(np.append(runs.edits[1:], len(edits.places)) - runs.edits)
+    return Edits(edits.places + moved, edits.rows, edits.copies), ends.item(-1)

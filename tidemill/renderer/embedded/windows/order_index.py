@@ -394,7 +394,7 @@ class OrderIndex:
         if place >= len(self):
             return len(self)
         if self.peers_by_number:
-            return self.place_of_number(self._number_at(place), right=False)
+            return self.place_of_number(self.number_at(place), right=False)
         return self.start_of_group(self.count_groups(place + 1) - 1)
 
     def end_of_peers(self, place: int) -> int:
@@ -402,10 +402,11 @@ class OrderIndex:
         if place <= 0:
             return 0
         if self.peers_by_number:
-            return self.place_of_number(self._number_at(place - 1), right=True)
+            return self.place_of_number(self.number_at(place - 1), right=True)
         return self.start_of_group(self.count_groups(place))
 
-    def _number_at(self, place: int) -> int:
+    def number_at(self, place: int) -> int:
+        """Return the sort number of the row at a place."""
         chunk, at = self._at(place)
         return self._chunks[chunk].leads.item(at)
 
@@ -416,22 +417,22 @@ class OrderIndex:
         chunk, at = self._at(place)
         return self._chunks[chunk].codes.item(column, at)
 
-    def pieces(self, low: int, high: int, column: Any = slice(None)) -> list[Codes]:
-        """Return the rows from one place up to another, or a column of them, as they lie in chunks."""
+    def pieces(self, low: int, high: int) -> list[Codes]:
+        """Return the rows from one place up to another, as they lie in chunks."""
         found: list[Codes] = []
         left = high - low
         chunk, at = self._at(low) if left > 0 else (0, 0)
         while left > 0:
-            codes = self._chunks[chunk].codes[column, at : at + left]
+            codes = self._chunks[chunk].codes[:, at : at + left]
             found.append(codes)
-            left -= codes.shape[-1]
+            left -= codes.shape[1]
             chunk, at = chunk + 1, 0
         return found
 
-    def cut(self, low: int, high: int, column: Any = slice(None)) -> Codes:
-        """Return the rows from one place up to another, or a column of them."""
-        found = self.pieces(low, high, column) or [self._chunks[0].codes[column, :0]]
-        return found[0] if len(found) == 1 else np.concatenate(found, axis=-1)
+    def cut(self, low: int, high: int) -> Codes:
+        """Return the rows from one place up to another."""
+        found = self.pieces(low, high) or [self._chunks[0].codes[:, :0]]
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
     def pieces_of(self, lows: Ints, highs: Ints) -> list[Codes]:
         """Return the rows from some places up to others, one after another, as they lie in chunks."""
