@@ -94,6 +94,7 @@ def test_an_interrupt_is_before_or_after(case, log, begun):
     places = {rng.randrange(1, many) for _ in range(scaled(30))} | {
         rng.randrange(late, many) for _ in range(scaled(30))
     }
+    places.add(max(many // 20, 1))  # long before
     for at in sorted(places):
         folder, run = begun(at, case, log=log)
         where, error = interrupted(partial(do, run), at)
@@ -132,6 +133,15 @@ def test_interrupts_wait_and_come_once():
             came.append("never")
     assert came == ["inside", "outside"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_that_is_set_meanwhile_stays():
+    def own(*given):
+        raise AssertionError(given)
+
+    with deferred(), let_through():
+        signal.signal(signal.SIGINT, own)
+    assert signal.getsignal(signal.SIGINT) is own
 
 
 def test_other_threads_and_handlers_are_let_be():

@@ -10,29 +10,45 @@ from typing import Any, Final
 
 
 class _Deferral:
-    """A stretch of the main thread in which Ctrl-C is noted, and raised behind it."""
+    """A stretch of the main thread in which Ctrl-C is noted, and raised behind it.
+
+    One handler stands for the whole of it: to set one takes as long as a tenth of a small step.
+    """
 
     def __init__(self) -> None:
         self._came: tuple[Any, ...] | None = None
-        self._handler: Any = None
+        self._at_once = False
+        self._handler: Any = signal.signal(signal.SIGINT, self._note)
+        if not callable(self._handler):  # it is ignored, or ends the process
+            signal.signal(signal.SIGINT, self._handler)
+
+    def end(self) -> None:
+        """Have the handler back that was there before, unless another has been set meanwhile; raise what was noted."""
+        if callable(self._handler):
+            there = signal.signal(signal.SIGINT, self._handler)
+            if there != self._note:
+                signal.signal(signal.SIGINT, there)
+        self._raise_noted()
+
+    def let_through(self) -> None:
+        """Have interrupts come at once, the one that was noted first."""
+        self._at_once = True
+        self._raise_noted()
 
     def hold(self) -> None:
         """Note interrupts from now on."""
-        handler = signal.getsignal(signal.SIGINT)
-        if callable(handler):  # else it is ignored, or ends the process
-            self._handler = handler
-            signal.signal(signal.SIGINT, self._note)
+        self._at_once = False
 
-    def release(self) -> None:
-        """Have interrupts come as they do otherwise, the one that was noted first."""
-        if self._handler is not None:
-            signal.signal(signal.SIGINT, self._handler)
+    def _raise_noted(self) -> None:
         came, self._came = self._came, None
         if came is not None:
             self._handler(*came)
 
     def _note(self, *given: Any) -> None:
-        self._came = given
+        if self._at_once:
+            self._handler(*given)
+        else:
+            self._came = given
 
 
 _deferrals: Final[list[_Deferral]] = []
@@ -46,13 +62,12 @@ def deferred() -> Iterator[None]:
         yield
         return
     deferral = _Deferral()
-    deferral.hold()
     _deferrals.append(deferral)
     try:
         yield
     finally:
         _deferrals.pop()
-        deferral.release()
+        deferral.end()
 
 
 @contextlib.contextmanager
@@ -63,7 +78,7 @@ def let_through() -> Iterator[None]:
         return
     deferral = _deferrals[-1]
     try:
-        deferral.release()
+        deferral.let_through()
         yield
     finally:
         deferral.hold()

@@ -500,14 +500,15 @@ def _may_be_equal(rows: Codes, gone: int, leading: int) -> bool:
 
     Of copies of a row, some may get what others had. ``leading`` is the row of codes that is looked at first.
     """
-    equal = np.ones(max(rows.shape[1] - 1, 0), np.bool_)
+    leads = rows[leading]
+    equal = leads[1:] == leads[:-1]
     if gone:
         equal[gone - 1 : gone] = False
-    for row in (rows[leading], *rows):
-        equal &= row[1:] == row[:-1]
+    for row in rows:
         if not np.count_nonzero(equal):
             return False
-    return True
+        equal &= row[1:] == row[:-1]
+    return bool(np.count_nonzero(equal))
 
 
 def _together(changes: list[Rows]) -> Rows:

@@ -7,7 +7,6 @@ what it was is computed once more. Of columns that no call reads only the rows t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, pairwise
 from typing import Any, Final, NamedTuple
 
 import attrs
@@ -24,7 +23,7 @@ from tidemill.renderer.embedded.windows.evaluate import call_values
 from tidemill.renderer.embedded.windows.frame import Excerpt, Partitions
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.scalar import FEW, run_of_few
-from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, summariser, together
+from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, summariser
 
 BLOCK: Final = 1 << 15
 """Rows that are looked at at a time, so that what is worked out of them stays in fast memory; or those of one run."""
@@ -83,43 +82,38 @@ class Evaluator:
         for block in _blocks(parts):
             cuts = _Cuts(block)
             values = np.empty((len(self.windows.calls), cuts.codes.shape[1]), np.int64)
-            excerpt = self._excerpt(cuts)
-            call_values(Partitions(self.windows, self.types, Pieces([cuts.codes]), self.interner, excerpt), values)
-            places = cuts.differing(values)
+            rows = Partitions(self.windows, self.types, Pieces([cuts.codes]), self.interner, self._excerpt(block))
+            call_values(rows, values)
+            places = cuts.differing(values, rows.asked)
             codes = cuts.codes.take(places, axis=1)
             codes = codes if self._keeps_all else codes.take(self.kept, axis=0)
             yield Changed(np.concatenate((codes, values.take(places, axis=1))), int(places.searchsorted(cuts.middle)))
 
-    def _excerpt(self, cuts: _Cuts) -> Excerpt:
+    def _excerpt(self, parts: Sequence[_Part]) -> Excerpt:
         """Return where each of the cuts that have rows begins, and what there is of its partition around it."""
-        groups = np.zeros(len(cuts.first), np.int64)
-        if self.reach.counts_groups:
-            groups = _joined([part.partition.groups_before(part.runs.first) for part in cuts.parts])
-        lengths = [(len(part.partition), part.more, len(part.runs.first)) for part in cuts.parts]
-        totals = [size + i * more for i in (0, 1) for size, more, count in lengths for _ in range(count)]
-        around = np.concatenate((cuts.first, cuts.first)), np.concatenate((groups, groups)), np.array(totals)
-        found = cuts.starts, cuts.sizes, cuts.low, cuts.high, *around
-        here = cuts.sizes > 0
-        starts, sizes, low, high, first, groups, of_all = (
-            found if here.all() else [some.compress(here) for some in found]
-        )
-        before = self._summaries(cuts, here, OrderIndex.before, cuts.first) if self.reach.to_first else _nothing(here)
-        behind = self._summaries(cuts, here, OrderIndex.behind, cuts.end) if self.reach.to_last else _nothing(here)
-        return Excerpt(starts, sizes, low, high, first, groups, of_all, before, behind)
+        old, new, around = list[tuple[int, ...]](), list[tuple[int, ...]](), list[tuple[OrderIndex, int, int]]()
+        for index, edits, runs, of_all in parts:
+            groups = index.groups_before(runs.first).tolist() if self.reach.counts_groups else [0] * len(runs.first)
+            more = np.add.reduceat(edits.copies, runs.edits).tolist()
+            total = len(index)
+            for low, high, first, end, come, before in zip(
+                *[of.tolist() for of in runs[1:]], more, groups, strict=True
+            ):
+                old.append((end - first, low - first, high - first, first, before, total))
+                new.append((end - first + come, low - first, high - first + come, first, before, total + of_all))
+                around.append((index, first, end))
+        cuts = [cut for cut in (*old, *new) if cut[0]]
+        sizes, low, high, rows, groups, totals = np.array([*zip(*cuts, strict=True)])
+        starts = sizes.cumsum() - sizes
 
-    def _summaries(self, cuts: _Cuts, here: Bools, of: Any, places: Ints) -> Callable[[Summary], list[Any]]:
-        """Return what gives summaries of the rows before places, or behind them, of each cut that has rows."""
-        known: dict[Summary, list[Any]] = {}
-        indexes = [part.partition for part in cuts.parts for _ in range(len(part.runs.first))]
-        at = list(zip(indexes, places.tolist(), strict=True))
+        def summaries(values: list[Any]) -> list[Any]:
+            return [value for value, cut in zip(values * 2, (*old, *new), strict=True) if cut[0]]
 
-        def found(wanted: Summary) -> list[Any]:
-            if wanted not in known:
-                both = [of(index, place, wanted, self.summarise) for index, place in at] * 2
-                known[wanted] = [value for value, is_here in zip(both, here.tolist(), strict=True) if is_here]
-            return known[wanted]
-
-        return found
+        return Excerpt(
+            starts, sizes, starts + low, starts + high, rows, groups, totals,
+            lambda wanted: summaries([index.before(first, wanted, self.summarise) for index, first, _ in around]),
+            lambda wanted: summaries([index.behind(end, wanted, self.summarise) for index, _, end in around]),
+        )  # fmt: skip
 
     # -- whole partitions ----------------------------------------------------------------------------------------------
 
@@ -206,11 +200,6 @@ class Pieces:
         return found
 
 
-def _nothing(here: Bools) -> Callable[[Summary], list[Any]]:
-    """Return what gives the summary of no rows, so many times: nobody asks, where frames have bounds."""
-    return lambda wanted: [together(wanted, ())] * int(np.count_nonzero(here))
-
-
 # -- before and after edits --------------------------------------------------------------------------------------------
 
 
@@ -226,11 +215,12 @@ class _Part(NamedTuple):
 
 def _parts(index: OrderIndex, edits: Edits, runs: Runs) -> Iterator[_Part]:
     """Iterate over runs, some at a time, with their edits."""
-    more, ends = int(edits.copies.sum()), (runs.end - runs.first).cumsum()
-    low, count = 0, len(ends)
-    if count == 1:
+    more = sum(edits.copies.tolist())
+    if len(runs.first) == 1:
         yield _Part(index, edits, runs, more)
         return
+    ends = (runs.end - runs.first).cumsum()
+    low, count = 0, len(ends)
     firsts = [*runs.edits.tolist(), len(edits.places)]
     while low < count:
         before = ends.item(low - 1) if low else 0
@@ -262,87 +252,48 @@ class _Cuts:
     """Rows cut out for runs: those before the edits, run by run, and then those after."""
 
     def __init__(self, parts: Sequence[_Part]) -> None:
-        self.parts = parts
-        if len(parts) == len(parts[0].runs.first) == 1:
-            self._put_one(parts[0])
-        else:
-            self._put_many(parts)
-        before = [part.partition.spans(part.runs.first, part.runs.end) for part in parts]
-        after = [edited_pieces(codes, _moved(part)) for codes, part in zip(before, parts, strict=True)]
-        self.codes: Codes = np.concatenate([*before, *chain.from_iterable(after)], axis=1)
-
-    def _put_one(self, part: _Part) -> None:
-        """Say where the rows of one run are: as `_put_many`, at less cost."""
-        _, low, high, first, end = (some.item() for some in part.runs)
-        size, more = end - first, sum(part.edits.copies.tolist())  # of this run
-        self.first, self.end, self.middle = part.runs.first, part.runs.end, size
-        ends = (
-            (0, size),
-            (size, size + more),
-            (low - first, size + low - first),
-            (high - first, size + high - first + more),
-        )
-        self.starts, self.sizes, self.low, self.high = np.array(ends)
-
-    def _put_many(self, parts: Sequence[_Part]) -> None:
-        self.first, self.end, low, high = (_joined([part.runs[i] for part in parts]) for i in (3, 4, 1, 2))
-        given, skipped, behind = self.end - self.first, low - self.first, self.end - high
-        more = _joined([np.add.reduceat(part.edits.copies, part.runs.edits) for part in parts])
-        self.sizes = np.concatenate((given, given + more))
-        """How many rows there are of each run, before and after."""
-        self.starts = self.sizes.cumsum() - self.sizes
-        self.low = self.starts + np.concatenate((skipped, skipped))
-        """From where to where rows of each are asked for, that are not there to be looked at only."""
-        self.high = self.starts + self.sizes - np.concatenate((behind, behind))
-        self.middle = int(given.sum())
+        pieces = [piece for part in parts for piece in part.partition.pieces_of(part.runs.first, part.runs.end)]
+        self.middle = sum([piece.shape[1] for piece in pieces])
         """Where those after begin."""
+        self._edits: list[tuple[int, int]] = []
+        """Places among the rows before, and copies."""
+        moved, start = [], 0
+        for part in parts:
+            edits, size = _moved(part)
+            moved.append((edits, start, start + size))
+            self._edits += [(place + start, copies) for place, copies in edits.items()]
+            start += size
+        more = sum([copies for _, copies in self._edits])
+        self.codes: Codes = np.empty((len(edits.rows), 2 * start + more), np.int64)
+        before = self.codes[:, :start]
+        if pieces:
+            np.concatenate(pieces, axis=1, out=before)
+        after = [piece for edits, start, end in moved for piece in edited_pieces(before[:, start:end], edits)]
+        np.concatenate(after, axis=1, out=self.codes[:, self.middle :])
 
-    def differing(self, values: Codes) -> Ints:
-        """Return the places of rows that go, come, or have other values, before and after.
-
-        Between edits the rows before are, one by one, those after.
-        """
-        changes = np.zeros(self.codes.shape[1], np.bool_)
-        half = len(self.first)
-        runs = zip(
-            (self.starts[:half] - self.first).tolist(), self.low[:half].tolist(), self.high[:half].tolist(),
-            self.low[half:].tolist(), strict=True,
-        )  # fmt: skip
-        for edits in chain.from_iterable(map(_edits_of_runs, self.parts)):
-            moved, old, last, new = next(runs)
-            for place, copies in [*edits, (last - moved, 0)]:
-                end = place + moved
-                if old < end:
-                    then = new + end - old
-                    for of_call in values:
-                        differs = of_call[old:end] != of_call[new:then]
-                        changes[old:end] |= differs
-                        changes[new:then] |= differs
-                    new = then
-                old = end - min(copies, 0)
-                changes[end:old] = True
-                if copies > 0:
-                    changes[new : new + copies] = True
-                    new += copies
+    def differing(self, values: Codes, asked: Bools | None) -> Ints:
+        """Return the places of rows that go, come, or have other values, where these are asked for."""
+        changes, moved = np.zeros(self.codes.shape[1], np.bool_), self.middle
+        for place, copies in self._edits:
+            if copies < 0:
+                changes[place : place - copies] = True
+            else:
+                changes[place + moved : place + moved + copies] = True
+            moved += copies
+        old, new = (~changes).nonzero()[0].reshape(2, -1)  # the others are, one by one, the same before and after
+        differs = values.take(old, axis=1) != values.take(new, axis=1)
+        at = (differs[0] if len(differs) == 1 else differs.any(axis=0)).nonzero()[0]
+        old, new = old.take(at), new.take(at)
+        changes[old] = changes[new] = True if asked is None else asked.take(old)
         return changes.nonzero()[0]
 
 
-def _moved(part: _Part) -> Edits:
-    """Return the edits of runs at their places among the rows cut out."""
+def _moved(part: _Part) -> tuple[Edits, int]:
+    """Return the edits of runs at their places among the rows cut out, and how many rows these are."""
     _, edits, runs, _ = part
+    if len(runs.first) == 1:
+        return Edits(edits.places - runs.first, edits.rows, edits.copies), runs.end.item() - runs.first.item()
     sizes = runs.end - runs.first
-    moved = sizes.cumsum() - sizes - runs.first
-    if len(moved) > 1:
-        moved = moved.repeat(np.append(runs.edits[1:], len(edits.places)) - runs.edits)
-    return edits._replace(places=edits.places + moved)
-
-
-def _edits_of_runs(part: _Part) -> Iterator[list[tuple[int, int]]]:
-    """Iterate over the places and copies of the edits of each run."""
-    edits = list(zip(part.edits.places.tolist(), part.edits.copies.tolist(), strict=True))
-    firsts = [*part.runs.edits.tolist(), len(edits)]
-    return (edits[low:high] for low, high in pairwise(firsts))
-
-
-def _joined(arrays: Sequence[Ints]) -> Ints:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    ends = sizes.cumsum()
+    moved = (ends - sizes - runs.first).repeat(np.append(runs.edits[1:], len(edits.places)) - runs.edits)
+    return Edits(edits.places + moved, edits.rows, edits.copies), ends.item(-1)

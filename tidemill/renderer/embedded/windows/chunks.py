@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -34,6 +34,10 @@ class Edits(NamedTuple):
     def end(self) -> int:
         """The last of these."""
         return self.places.item(-1) - min(self.copies.item(-1), 0)
+
+    def items(self) -> Iterator[tuple[int, int]]:
+        """Iterate over places and copies."""
+        return zip(self.places.tolist(), self.copies.tolist(), strict=True)
 
     def part(self, low: int, high: int) -> Edits:
         """Return the edits from one up to another."""
@@ -155,7 +159,7 @@ def edited_pieces(codes: Codes, edits: Edits) -> list[Codes]:
     """Return what `edited` does, in pieces."""
     pieces: list[Codes] = []
     done, rows = 0, edits.rows
-    for number, (place, copies) in enumerate(zip(edits.places.tolist(), edits.copies.tolist(), strict=True)):
+    for number, (place, copies) in enumerate(edits.items()):
         pieces.append(codes[:, done:place])
         done = place
         if copies > 0:

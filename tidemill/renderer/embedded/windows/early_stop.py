@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, ValueCall
@@ -77,12 +79,12 @@ class EarlyStop(NamedTuple):
 
         The limit is where further edits are: what beats a change may be what goes with them.
         """
+        if self._differs_for_good(edits):
+            return None
         low, high = edits.places.item(0), edits.ends.item(-1)
         before = index.cut(low, high)
         after = edited(before, edits._replace(places=edits.places - low))
         differing = self._differing(index, before, after, (low, high))
-        if differing is None:
-            return None
         if not differing:
             return low if self.backwards else high
         for start, codes, of_part in index.walk(low if self.backwards else high, back=self.backwards):
@@ -96,15 +98,25 @@ class EarlyStop(NamedTuple):
             differing = still
         return None
 
-    def _differing(self, index: OrderIndex, before: Codes, after: Codes, places: tuple[int, int]) -> list[_Open] | None:
-        """Return what differs after the last edit; None where something does for good."""
+    def _differs_for_good(self, edits: Edits) -> bool:
+        """Return whether something is added up to which rows that come add other than those that go take away."""
+        goes = (edits.copies < 0).repeat(np.abs(edits.copies))
+        for wanted in self.decisive:
+            if wanted.kind in _ADDED_UP:
+                codes = edits.rows[wanted.column].repeat(np.abs(edits.copies))
+                if self.summarise(wanted, codes[goes]) != self.summarise(wanted, codes[~goes]):
+                    return True
+        return False
+
+    def _differing(self, index: OrderIndex, before: Codes, after: Codes, places: tuple[int, int]) -> list[_Open]:
+        """Return what differs after the last edit, of what is not added up."""
         found: list[_Open] = []
         for wanted in self.decisive:
+            if wanted.kind in _ADDED_UP:
+                continue
             old, new = (self.summarise(wanted, some[wanted.column]) for some in (before, after))
             if old == new:
                 continue
-            if wanted.kind in _ADDED_UP:
-                return None
             if self.backwards:
                 beside = index.behind(places[1], wanted, self.summarise)
             else:

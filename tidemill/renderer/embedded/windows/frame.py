@@ -235,9 +235,10 @@ class Partitions:
         """Which places calls are asked for; None where that is no matter."""
         if self.excerpt is None:
             return self._asked
-        starts, given, low, high = self.excerpt[:4]
-        lengths = np.stack((low - starts, high - low, starts + given - high), axis=1).ravel()
-        return np.tile(np.array([False, True, False]), len(starts)).repeat(lengths)
+        found = np.zeros(len(self), np.bool_)
+        for low, high in zip(self.excerpt.low.tolist(), self.excerpt.high.tolist(), strict=True):
+            found[low:high] = True
+        return found
 
     @cached_property
     def wanted(self) -> Ints | None:

@@ -147,6 +147,8 @@ class OrderIndex:
     @property
     def _groups_before(self) -> Ints:
         """How many peer groups begin before each chunk, and in all."""
+        if self._groups is None and self._begins is not None:
+            self._groups = self._begins.searchsorted(self._ends)
         if self._groups is None:
             counts = [self._count_of_groups(chunk) for chunk in range(len(self._chunks))]
             self._groups = np.array([0, *counts], np.int64).cumsum()
@@ -275,8 +277,11 @@ class OrderIndex:
     @property
     def _all_begins(self) -> Ints:
         if self._begins is None:
-            starts = [self._starts(number) + start for number, start in enumerate(self._ends[:-1].tolist())]
-            self._begins = np.concatenate([*starts, self._ends[-1:]])
+            if self.peers_by_number:
+                by = self._all_leads[None]
+            else:
+                by = np.array([np.concatenate([chunk.codes[row] for chunk in self._chunks]) for row in self.by])
+            self._begins = np.append(begins_of(by, [*range(len(by))]).nonzero()[0], len(self))
         return self._begins
 
     def numbers_at(self, places: Ints) -> Ints:
@@ -389,7 +394,7 @@ class OrderIndex:
         if place >= len(self):
             return len(self)
         if self.peers_by_number:
-            return self.place_of_number(self._number_at(place), right=False)
+            return self.place_of_number(self.number_at(place), right=False)
         return self.start_of_group(self.count_groups(place + 1) - 1)
 
     def end_of_peers(self, place: int) -> int:
@@ -397,10 +402,11 @@ class OrderIndex:
         if place <= 0:
             return 0
         if self.peers_by_number:
-            return self.place_of_number(self._number_at(place - 1), right=True)
+            return self.place_of_number(self.number_at(place - 1), right=True)
         return self.start_of_group(self.count_groups(place))
 
-    def _number_at(self, place: int) -> int:
+    def number_at(self, place: int) -> int:
+        """Return the sort number of the row at a place."""
         chunk, at = self._at(place)
         return self._chunks[chunk].leads.item(at)
 
@@ -411,27 +417,27 @@ class OrderIndex:
         chunk, at = self._at(place)
         return self._chunks[chunk].codes.item(column, at)
 
-    def pieces(self, low: int, high: int, column: Any = slice(None)) -> list[Codes]:
-        """Return the rows from one place up to another, or a column of them, as they lie in chunks."""
+    def pieces(self, low: int, high: int) -> list[Codes]:
+        """Return the rows from one place up to another, as they lie in chunks."""
         found: list[Codes] = []
         left = high - low
         chunk, at = self._at(low) if left > 0 else (0, 0)
         while left > 0:
-            codes = self._chunks[chunk].codes[column, at : at + left]
+            codes = self._chunks[chunk].codes[:, at : at + left]
             found.append(codes)
-            left -= codes.shape[-1]
+            left -= codes.shape[1]
             chunk, at = chunk + 1, 0
         return found
 
-    def cut(self, low: int, high: int, column: Any = slice(None)) -> Codes:
-        """Return the rows from one place up to another, or a column of them."""
-        found = self.pieces(low, high, column) or [self._chunks[0].codes[column, :0]]
-        return found[0] if len(found) == 1 else np.concatenate(found, axis=-1)
+    def cut(self, low: int, high: int) -> Codes:
+        """Return the rows from one place up to another."""
+        found = self.pieces(low, high) or [self._chunks[0].codes[:, :0]]
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
-    def spans(self, lows: Ints, highs: Ints, column: Any = slice(None)) -> Codes:
-        """Return the rows from some places up to others, or a column of them, one after another."""
+    def pieces_of(self, lows: Ints, highs: Ints) -> list[Codes]:
+        """Return the rows from some places up to others, one after another, as they lie in chunks."""
         if len(lows) == 1:
-            return self.cut(lows.item(), highs.item(), column)
+            return self.pieces(lows.item(), highs.item())
         some = lows < highs
         lows, highs = lows.compress(some), highs.compress(some)
         chunks = self._ends.searchsorted(lows, "right") - 1
@@ -441,8 +447,11 @@ class OrderIndex:
         lows = np.maximum(lows.repeat(counts), starts) - starts
         highs = np.minimum(highs.repeat(counts), self._ends.take(chunks + 1)) - starts
         parts = zip(chunks.tolist(), lows.tolist(), highs.tolist(), strict=True)
-        found = [self._chunks[number].codes[column, low:high] for number, low, high in parts]
-        return np.concatenate(found or [self._chunks[0].codes[column, :0]], axis=-1)
+        return [self._chunks[number].codes[:, low:high] for number, low, high in parts]
+
+    def spans(self, lows: Ints, highs: Ints) -> Codes:
+        """Return what `pieces_of` does, put together."""
+        return np.concatenate(self.pieces_of(lows, highs) or [self._chunks[0].codes[:, :0]], axis=1)
 
     def walk(self, place: int, *, back: bool = False) -> Iterator[Part]:
         """Iterate over the rows from a place on, or back from it, chunk by chunk."""
@@ -526,7 +535,8 @@ class OrderIndex:
     def _first_may_differ(self, chunk: int) -> None:
         """Look again whether a chunk's first row begins a peer group, if that was known."""
         starts = self._chunks[chunk].starts
-        if starts is None:
+        if starts is None:  # but how many there are may have been counted
+            self._groups = None
             return
         first = self._is_first(chunk)
         if (len(starts) > 0 and starts.item(0) == 0) != first:

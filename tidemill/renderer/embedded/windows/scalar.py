@@ -1,13 +1,14 @@
 """The scalar fast path: what a few edits near one another affect, and values over a few rows around them, in Python.
 
-There a call of NumPy's costs more than its work. It is for frames with bounds, and for values of whole numbers in ROWS
-frames; everything else takes the one way there is for any number of edits.
+There a call of NumPy's costs more than its work. Values are ranks, and those of whole numbers in bounded ROWS frames;
+everything else takes the one way there is for any number of edits.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.types import DType
-from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, OffsetCall, Windows
+from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, OffsetCall, RankingCall, Windows
 from tidemill.expressions.windows.frames import Offset
 from tidemill.renderer.embedded.kernels.codec import float_code
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints
@@ -38,12 +39,21 @@ _FIRST: Final = np.zeros(1, np.int64)
 _Row: TypeAlias = list[int]
 _Code: TypeAlias = Callable[[Sequence[int]], int]
 """Finds the code of an aggregate of a frame's values, which are whole numbers."""
+_Rank: TypeAlias = Callable[[int, int, int, int], int]
+"""Finds a rank from the places of a row and of its first peer, the peer groups up to it, and the number of rows."""
 
 
 def run_of_few(  # noqa: PLR0917 - as `affected`
     index: OrderIndex, edits: Edits, reach: Reach, by: OrderColumn, dtype: DType, stop: EarlyStop | None
 ) -> Runs | None:
     """Return what `affected` does, where edits are near one another and make one run; else None."""
+    found = _run_of_few(index, edits, reach, by, dtype, stop)
+    return None if found is None else Runs(_FIRST, *np.array(found)[:, None])
+
+
+def _run_of_few(  # noqa: PLR0917 - as `affected`
+    index: OrderIndex, edits: Edits, reach: Reach, by: OrderColumn, dtype: DType, stop: EarlyStop | None
+) -> tuple[int, int, int, int] | None:
     place, back, more, size = edits.places.item(0), edits.end, sum(edits.copies.tolist()), len(index)
     if reach.known or reach.offsets or back - place >= TOGETHER or (reach.counts_all and more):
         return None
@@ -66,8 +76,7 @@ def run_of_few(  # noqa: PLR0917 - as `affected`
         before = index.count_groups(high) - index.count_groups(low)
         if np.count_nonzero(begins_of(after, index.by)) != before:
             high = size
-    first, end = near.looked_at(low, high, edits.rows, reach)
-    return Runs(_FIRST, *(np.array([place]) for place in (low, high, first, end)))
+    return (low, high, *near.looked_at(low, high, edits.rows, reach))
 
 
 class _Near(NamedTuple):
@@ -90,47 +99,67 @@ class _Near(NamedTuple):
             if reach.groups != (0, 0):
                 low = min(low, index.start_of_group(index.count_groups(first) - reach.groups[1]))
                 high = max(high, index.start_of_group(index.count_groups(last) + reach.groups[0]))
-        for start, end in reach.values:
-            low = min(low, self._by_value(rows.item(self.by.column, 0), -end, up=False))
-            high = max(high, self._by_value(rows.item(self.by.column, -1), -start, up=True))
+        if reach.values:
+            least, greatest = self._numbers(rows)
+            for start, end in reach.values:
+                low = min(low, self._by_value(least, -end, up=False))
+                high = max(high, self._by_value(greatest, -start, up=True))
         return low, high
 
     def looked_at(self, low: int, high: int, rows: Codes, reach: Reach) -> tuple[int, int]:
         """Return from where to where the frames go of the rows of a run, before edits and after."""
-        index, column = self.rows, self.by.column
+        index = self.rows
         first, end = low - reach.rows[0], high + reach.rows[1]
         if reach.groups != (0, 0):
             first = min(first, index.start_of_group(index.count_groups(low) - reach.groups[0]))
             end = max(end, index.start_of_group(index.count_groups(high) + reach.groups[1]))
         if reach.values:
-            least, greatest = [rows.item(column, 0)], [rows.item(column, -1)]
+            least, greatest = self._numbers(rows)
             if low < high:
-                least.append(index.code_at(column, low))
-                greatest.append(index.code_at(column, high - 1))
+                least, greatest = min(least, index.number_at(low)), max(greatest, index.number_at(high - 1))
             for start, stop in reach.values:
-                first = min(first, *[self._by_value(code, start, up=False) for code in least])
-                end = max(end, *[self._by_value(code, stop, up=True) for code in greatest])
+                first = min(first, self._by_value(least, start, up=False))
+                end = max(end, self._by_value(greatest, stop, up=True))
         return self.whole_groups(max(first, 0), min(end, len(index)))
 
     def whole_groups(self, low: int, high: int) -> tuple[int, int]:
         """Return the places between which the peers of rows are too, where peers matter."""
         return (self.rows.start_of_peers(low), self.rows.end_of_peers(high)) if self.groups else (low, high)
 
-    def _by_value(self, code: int, offset: Offset, *, up: bool) -> int:
+    def _numbers(self, rows: Codes) -> tuple[int, int]:
+        """Return the sort numbers of the first and the last of edited rows."""
+        column, number_of = self.by.column, self.rows.order.number_of
+        return number_of(rows.item(column, 0)), number_of(rows.item(column, -1))
+
+    def _by_value(self, number: int, offset: Offset, *, up: bool) -> int:
         """Return the place before the first, or (up) after the last, row that is so far from a value, at the most."""
-        descending, number = self.by.descending, self.rows.order.number_of(code)
+        descending = self.by.descending
         far = distance(offset, self.dtype, minus=descending, up=up != descending)
         if isinstance(far, int):
             moved = min(max(number + (-far if descending else far), NULL), -NULL - 1)
         else:
             moved = far(np.array([~number if descending else number])).item()
             moved = ~moved if descending else moved
-        if code == NULL:
+        if number == self.rows.order.number_of(NULL):
             moved = max(moved, number) if up else min(moved, number)
         return self.rows.place_of_number(moved, right=up)
 
 
-class _Call(NamedTuple):
+class _Seen(NamedTuple):
+    """Rows that are looked at, and where they lie."""
+
+    rows: list[_Row]
+    wanted: range
+    """Which of them have their values asked for."""
+    before: int
+    """How many rows are before them, of the partition."""
+    groups: int
+    """How many peer groups."""
+    total: int
+    """How many rows the partition has."""
+
+
+class _Framed(NamedTuple):
     """A call over the rows from one distance up to another from each row."""
 
     code: _Code
@@ -138,53 +167,83 @@ class _Call(NamedTuple):
     low: int
     high: int
 
-    def codes(self, rows: Sequence[_Row], wanted: range) -> list[int]:
-        """Return the codes for the rows at some places."""
-        column = [row[self.column] for row in rows]
+    def codes(self, seen: _Seen) -> list[int]:
+        column = [row[self.column] for row in seen.rows]
         found: list[int] = []
-        for place in wanted:
+        for place in seen.wanted:
             values = column[max(place + self.low, 0) : max(place + self.high + 1, 0)]
             found.append(self.code([v for v in values if v != NULL] if NULL in values else values))
         return found
 
 
-class Scalar:
-    """Calls that are all of so many rows around each row."""
+class _Ranking(NamedTuple):
+    """A rank among the rows of the partition; the first of those seen begins a peer group."""
 
-    def __init__(self, calls: Sequence[_Call], reach: Reach, kept: Ints) -> None:
-        self._calls, self._kept = calls, kept
-        self._before, self._after = reach.rows
+    rank: _Rank
+    by: Sequence[int]
+    """The columns that make rows peers."""
+
+    def codes(self, seen: _Seen) -> list[int]:
+        start, groups, last = 0, seen.groups, list[int]()
+        found: list[int] = []
+        for place, row in enumerate(seen.rows[: seen.wanted.stop]):
+            value = [row[column] for column in self.by]
+            if value != last:
+                start, groups, last = place, groups + 1, value
+            found.append(self.rank(seen.before + place, seen.before + start, groups, seen.total))
+        return found[seen.wanted.start :]
+
+
+class Scalar:
+    """Calls that can be worked out row by row."""
+
+    def __init__(
+        self, calls: Sequence[_Framed | _Ranking], by: OrderColumn, dtype: DType, reach: Reach, kept: Ints
+    ) -> None:
+        self._calls, self._by, self._dtype, self._reach, self._kept = calls, by, dtype, reach, kept
 
     @staticmethod
     def of(windows: Windows, types: Sequence[DType], reach: Reach | None, kept: Ints) -> Scalar | None:
         """Return what works all calls out; None where one of them is not for Python."""
-        found = [_aggregate(c, types) if isinstance(c, AggregateCall) else _offset(c) for c in windows.calls]
+        peers = [o.column for o in windows.order]
+        found = [_call(call, types, peers) for call in windows.calls]
         calls = [call for call in found if call is not None]
-        return Scalar(calls, reach, kept) if reach is not None and len(calls) == len(found) else None
+        if reach is None or len(calls) < len(found):
+            return None
+        by = windows.order[0]
+        return Scalar(calls, by, types[by.column], reach, kept)
 
     def changed(self, index: OrderIndex, edits: Edits) -> Changed | None:
         """Return how rows change when edits are made; None where not a few are looked at, or a sum is too large."""
-        places, copies, size = edits.places.tolist(), edits.copies.tolist(), len(index)
-        low = max(places[0] - self._after, 0)
-        high = min(places[-1] - min(copies[-1], 0) + self._before, size)
-        first, end, shift = max(low - self._before, 0), min(high + self._after, size), sum(copies)
+        reach, size = self._reach, len(index)
+        if 4 * sum(reach.rows) > ROWS:
+            return None
+        run = _run_of_few(index, edits, reach, self._by, self._dtype, None)
+        if run is None:
+            return None
+        low, high, first, end = run
+        places, copies = edits.places.tolist(), edits.copies.tolist()
+        shift = sum(copies)
         if 2 * (end - first) + shift > ROWS:
             return None
+        groups = index.count_groups(first) if reach.counts_groups else 0
         old = [row for piece in index.pieces(first, end) for row in piece.T.tolist()]
-        come = [*zip([place - first for place in places], edits.rows.T.tolist(), copies, strict=True)]
-        before = self._valued(old, range(low - first, high - first))
-        after = self._valued(_edited(old, come), range(low - first, high - first + shift))
+        new = _edited(old, [*zip([place - first for place in places], edits.rows.T.tolist(), copies, strict=True)])
+        before = self._valued(_Seen(old, range(low - first, high - first), first, groups, size))
+        after = self._valued(_Seen(new, range(low - first, high - first + shift), first, groups, size + shift))
         if before is None or after is None:
             return None
-        gone, new = _differing(before, after, [(place - low, more) for place, more in zip(places, copies, strict=True)])
-        return Changed(self._block([*gone, *new]), len(gone))
+        gone, come = _differing(before, after, [(place - low, n) for place, n in zip(places, copies, strict=True)])
+        return Changed(self._block([*gone, *come]), len(gone))
 
-    def _valued(self, rows: Sequence[_Row], wanted: range) -> list[_Row] | None:
+    def _valued(self, seen: _Seen) -> list[_Row] | None:
         """Return the rows wanted with the values of calls behind their codes; None where a sum is too large."""
-        values = [call.codes(rows, wanted) for call in self._calls]
+        values = [call.codes(seen) for call in self._calls]
         if any(_TOO_LARGE in codes for codes in values):
             return None
-        return [[*rows[place], *codes] for place, codes in zip(wanted, zip(*values, strict=True), strict=True)]
+        return [
+            [*seen.rows[place], *codes] for place, codes in zip(seen.wanted, zip(*values, strict=True), strict=True)
+        ]
 
     def _block(self, rows: Sequence[_Row]) -> Codes:
         """Return rows as codes that come out again, and below them the calls' values."""
@@ -223,23 +282,39 @@ def _differing(
     return gone, come
 
 
-def _aggregate(call: AggregateCall, types: Sequence[DType]) -> _Call | None:
+def _call(call: BoundWindowCall, types: Sequence[DType], peers: Sequence[int]) -> _Framed | _Ranking | None:
+    """Return what works a call out; None where that is not for Python."""
+    if isinstance(call, AggregateCall):
+        return _aggregate(call, types)
+    return _ranking(call, peers) if isinstance(call, RankingCall) else _offset(call)
+
+
+def _aggregate(call: AggregateCall, types: Sequence[DType]) -> _Framed | None:
     frame, of = call.frame, call.aggregate
     code, low, high = _CODES.get(of.function), frame.start, frame.end
     if code is None or of.column is None or types[of.column].name != "int64" or call.distinct:
         return None
     if frame.mode != "rows" or frame.exclusion != "no others" or not (isinstance(low, int) and isinstance(high, int)):
         return None
-    return _Call(code, of.column, low, high)
+    return _Framed(code, of.column, low, high)
 
 
-def _offset(call: BoundWindowCall) -> _Call | None:
+def _ranking(call: RankingCall, peers: Sequence[int]) -> _Ranking | None:
+    if call.buckets is None:
+        rank = _RANKS.get(call.function)
+        return None if rank is None else _Ranking(rank, peers)
+    if not isinstance(call.buckets, BoundLiteral) or (call.buckets.value or 0) < 1:
+        return None
+    return _Ranking(partial(_bucket, call.buckets.value), peers)
+
+
+def _offset(call: BoundWindowCall) -> _Framed | None:
     if not isinstance(call, OffsetCall) or call.ignore_nulls or not isinstance(call.default, BoundLiteral):
         return None
     if not isinstance(call.offset, BoundLiteral) or call.offset.value is None or call.default.value is not None:
         return None
     far = call.offset.value if call.function == "lead" else -call.offset.value
-    return _Call(_only, call.column, far, far)
+    return _Framed(_only, call.column, far, far)
 
 
 def _sum(values: Sequence[int]) -> int:
@@ -264,3 +339,16 @@ def _only(values: Sequence[int]) -> int:
 
 
 _CODES: Final[dict[str, _Code]] = {"count": len, "sum": _sum, "avg": _avg, "min": _least, "max": _greatest}
+
+
+def _bucket(buckets: int, place: int, _peers: int, _groups: int, total: int) -> int:
+    size, larger = divmod(total, buckets)
+    in_larger = larger * (size + 1)
+    return 1 + (place // (size + 1) if place < in_larger else larger + (place - in_larger) // size)
+
+
+_RANKS: Final[dict[str, _Rank]] = {
+    "row_number": lambda place, _peers, _groups, _total: place + 1,
+    "rank": lambda _place, peers, _groups, _total: peers + 1,
+    "dense_rank": lambda _place, _peers, groups, _total: groups,
+}
