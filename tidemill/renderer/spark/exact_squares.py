@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 - what everybody calls it
 
-from tidemill.renderer.embedded.reduce.aggregates import variance
+from tidemill.boundary.exact_sums import variance_of
 from tidemill.renderer.spark.exact_floats import FAR, NEAR, Limbs
 from tidemill.renderer.spark.exact_parts import Chain, Part
 
@@ -66,7 +66,7 @@ class Squared:
         if count < 2:  # noqa: PLR2004
             return None
         total, squares = map(self.limbs.whole, (places[: self.limbs.count], places[self.limbs.count :]))
-        return variance(total, squares, count, self.limbs.in_one**2)
+        return variance_of(total, squares, count, self.limbs.in_one**2)
 
 
 def _error(column: int, value: str) -> str:

@@ -15,10 +15,10 @@ from typing import Any, Final
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.boundary.exact_sums import root
 from tidemill.boundary.update_tables import Names
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
-from tidemill.renderer.embedded.reduce.aggregates import root
 from tidemill.renderer.spark import native
 from tidemill.renderer.spark.dataframes import updates_of
 from tidemill.renderer.spark.exact_squares import FloatSums, Squared

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from tidemill.boundary.exact_sums import Exact
 from tidemill.boundary.list_columns import MOST_VALUES
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import AggregateCall
+from tidemill.expressions.windows.calls import ONCE_IS_ENOUGH
 from tidemill.expressions.windows.frames import Frame
-from tidemill.expressions.windows.in_order import ONCE_IS_ENOUGH
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, float_values, is_long_decimal, order_ranks
 from tidemill.renderer.embedded.kernels.exact_quotients import halves_up, quotients
 from tidemill.renderer.embedded.kernels.long_decimals import codes_of, values_of
@@ -34,7 +35,7 @@ from tidemill.renderer.embedded.windows.frame import (
     over_groups,
     prefix_counts,
 )
-from tidemill.renderer.embedded.windows.summaries import MANTISSA, Extreme, FloatSum, Summary, exact_floats
+from tidemill.renderer.embedded.windows.summaries import MANTISSA, Extreme, Summary, exact_floats
 
 TRUE: Final = 1
 """The code of true."""
@@ -154,14 +155,14 @@ def _spread(rows: Partitions, call: AggregateCall) -> Ints:
     return _where(several, float_codes(found))
 
 
-def _spread_beyond(rows: Partitions, call: AggregateCall) -> list[tuple[FloatSum, FloatSum]] | None:
+def _spread_beyond(rows: Partitions, call: AggregateCall) -> list[tuple[Exact, Exact]] | None:
     """Return the sums of what is not here, and of its squares, for each partition; None for nothing."""
     column = _column(call)
     if rows.types[column].name == "float64":
         sums, squares = (rows.beyond(call.frame, Summary(kind, column)) for kind in ("floats", "floats squared"))
     else:
         sums, squares = (rows.beyond(call.frame, Summary(kind, column)) for kind in ("whole", "squares"))
-        sums, squares = (None if some is None else [FloatSum(n) for n in some] for some in (sums, squares))
+        sums, squares = (None if some is None else [Exact(n) for n in some] for some in (sums, squares))
     return None if sums is None or squares is None else list(zip(sums, squares, strict=True))
 
 
@@ -169,7 +170,7 @@ def _special_in_frame(
     rows: Partitions,
     summed: _FrameSums | DistinctSums,
     special: Bools | None,
-    beyond: list[tuple[FloatSum, FloatSum]] | None,
+    beyond: list[tuple[Exact, Exact]] | None,
 ) -> Bools | None:
     """Return whether frames have NaN or an infinity, of which it is known where here there are some."""
     in_frame = None if special is None else summed.of(special.astype(np.int64)) > 0
@@ -329,7 +330,7 @@ def _whole_numbers(rows: Partitions, column: int, *, squared: bool = False, time
 
 
 def _float_totals(
-    values: Any, summed: _FrameSums | DistinctSums, longest: int, beyond: tuple[list[FloatSum], Ints] | None = None
+    values: Any, summed: _FrameSums | DistinctSums, longest: int, beyond: tuple[list[Exact], Ints] | None = None
 ) -> Any:
     """Return the correctly rounded sums of finite floats over each frame, of at most so many values.
 
