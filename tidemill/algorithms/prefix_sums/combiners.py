@@ -227,7 +227,7 @@ class _Sum(Combiner):
 
     def _columns(self, zero: Any, sums: Sequence[Ints]) -> Sequence[pa.Array]:
         mask = zero if zero.any() else None
-        return [pa.array(s, mask=mask) for s in sums]
+        return [pa.array(s, pa.int64(), mask=mask) for s in sums]
 
 
 def _totals(states: States) -> list[Any]:
