@@ -196,12 +196,14 @@ def _taken(make: Callable[..., Any], arguments: Sequence[Any]) -> Iterator[str]:
 
 def _summed(function: Any) -> str:
     """Return what is added up for a function."""
+    if function.over(BY_T).holds_its_frame:
+        return "recomputed"
     schema = Schema.of({"k": "int64", "t": "int64", "x": "int64", "b": "bool"})
     (bound,) = bind_windows([("y", function.over(BY_T))], schema)
     (call,) = bound.windows.calls
     if not isinstance(call, (AggregateCall, ValueCall)):
         return RANKED.get(call.function, "rows")
-    made = summary(call, tuple(name for name, _ in bound.columns), ordered=True)
+    made = summary(call, tuple(name for name, _ in bound.columns))
     return f"`combine.{made.combination.name}`, {'row by row' if made.by_row else 'peers first'}"
 
 

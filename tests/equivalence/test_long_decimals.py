@@ -16,7 +16,7 @@ from tidemill.renderer.embedded import interned
 from tidemill.renderer.embedded.interned import InternedSweeper
 from tidemill.renderer.embedded.kernels import codec, long_decimals
 from tidemill.renderer.embedded.kernels.updates import NULL
-from tidemill.renderer.embedded.reduce import group_rows, integer_sums
+from tidemill.renderer.embedded.reduce import group_rows
 from tidemill.renderer.embedded.trace import ordered_groups, spine
 
 SCHEMA = {"k": "int64", "d": "decimal(38,3)", "e": "decimal(38,3)", "s": "string"}
@@ -95,7 +95,6 @@ def large(request, monkeypatch):
         for limit in ("SLACK", "SKIP_FROM", "SCAN"):
             monkeypatch.setattr(ordered_groups, limit, 0)
         monkeypatch.setattr(spine, "TAIL", 2)
-        monkeypatch.setattr(integer_sums, "_FEW", 0)
         monkeypatch.setattr(codec, "FEW", 0)
         monkeypatch.setattr(InternedSweeper, "sweep_if_due", InternedSweeper.sweep)
     return request.param

@@ -14,7 +14,7 @@ from running import COORDINATES, examples, start
 import tidemill as tm
 from tidemill.errors import CountOverflowError, StepError
 from tidemill.renderer.durable import spill_files
-from tidemill.renderer.embedded.reduce import accumulators, integer_sums
+from tidemill.renderer.embedded.reduce import accumulators
 from tidemill.renderer.embedded.trace import spine
 
 GREATEST = 2**63 - 1
@@ -91,7 +91,6 @@ def large(request, monkeypatch):
     if request.param:
         monkeypatch.setattr(accumulators, "MANY", 0)
         monkeypatch.setattr(spine, "TAIL", 1)
-        monkeypatch.setattr(integer_sums, "_FEW", 0)
     return request.param
 
 

@@ -17,7 +17,7 @@ import tidemill as tm
 from tidemill.renderer.spark import few_groups
 from tidemill.renderer.spark.exact_floats import FAR, NEAR, Limbs
 from tidemill.renderer.spark.exact_parts import cut
-from tidemill.renderer.spark.exact_squares import FAR_SQUARED, NEAR_SQUARED, Squared
+from tidemill.renderer.spark.exact_squares import FARTHER, NEAREST, Squared, with_floats
 from tidemill.renderer.spark.native import selected
 from tidemill.testing import all_at_once, check_equivalent
 
@@ -80,8 +80,10 @@ def summed_by(limbs, spark, groups, *, in_floats):
     parts = limbs.parts(0, texts["part"]).items()
     times = "" if in_floats else " * d"
     sums = [F.expr(part.sum(in_floats=in_floats, times=times)).alias(name) for name, part in parts]
-    sums, rounded_sums = limbs.rounded(selected(data, selects).groupBy("g").agg(*sums), [0])
-    return {r.g: r.s for r in sums.selectExpr("g", f"{rounded_sums[0]} AS s").collect()}
+    sums = with_floats(selected(data, selects).groupBy("g").agg(*sums), [0], limbs, [])
+    lines = sums.selectExpr("g", "total0", f"{limbs.as_decimal(0) or 'total0'} AS s").collect()
+    assert all(line.s == line.total0 for line in lines)
+    return {line.g: line.s for line in lines}
 
 
 def one_by_one(group):
@@ -110,7 +112,7 @@ def squares_by(squared, spark, groups, *, in_floats):
     data = spark.createDataFrame(lines, "g int, c0 double, d bigint")
     selects, texts = cut({"part": squared.limbs.chain("c0"), **squared.chains(0)})
     data = selected(data, [*squared.selects({0: "c0"}), *selects])
-    parts = squared.limbs.parts(0, texts["part"]) | squared.parts(0, "c0", texts)
+    parts = squared.limbs.parts(0, texts["part"]) | squared.parts(0, texts)
     times = "" if in_floats else " * d"
     sums = [F.expr(part.sum(in_floats=in_floats, times=times)).alias(name) for name, part in parts.items()]
     lines = data.groupBy("g").agg(*sums, F.sum("d").alias("n")).collect()
@@ -119,9 +121,9 @@ def squares_by(squared, spark, groups, *, in_floats):
 
 
 SQUARES = {
-    "near": (NEAR_SQUARED, False),
-    "near, in floats": (NEAR_SQUARED, True),
-    "far": (FAR_SQUARED, False),
+    "near": (NEAREST.squared, False),
+    "near, in floats": (NEAREST.squared, True),
+    "far": (FARTHER.squared, False),
     "few bits": (Squared(Limbs(10, 20, 3, room=20)), True),
 }
 
@@ -143,9 +145,17 @@ def test_sums_of_squares_are_exact(spark, squared, in_floats, data):
         assert squared.limbs.whole(places) == of_squares * 2 ** -squared.units[-1]
         if count > 1:
             variance = (of_squares * count - total**2) / (count * (count - 1))
-            assert squared.variance(limbs, places, count) == float(variance)
+            assert squared.variance([*limbs, *places, count]) == float(variance)
         elif count == 1:
-            assert squared.variance(limbs, places, count) is None
+            assert squared.variance([*limbs, *places, count]) is None
+
+
+def near(middle, exponent):
+    """Values so close to each other that errors of 2**-100 are in the digits of their variance."""
+    return st.integers(-1000, 1000).map(lambda i: middle + scaled(i, exponent))
+
+
+CLOSE = [near(0.6, -40), near(1000.1, -30), near(-(2.0**20) - 0.1, -12), st.integers(0, 2**27 - 1).map(float)]
 
 
 @pytest.mark.parametrize("counted", [False, True], ids=["rows", "with counts"])
@@ -156,6 +166,8 @@ def test_variances_are_exact_and_rounded_once(spark, counted, data):
     flow.output("out", flow.input("rows", KX).group_by("k").agg(v=tm.variance("x"), e=tm.stddev("x")))
     groups = [[(x, abs(n)) for x, n in group if abs(x) < 2.0**31] for group in data.draw(groups_of(Limbs(-20, 13, 4)))]
     groups += [[(1e8 + 0.01, 1), (1e8 + 0.02, 1)], [(0.1, 3)], [(2.0**30 - 1, 1000), (-(2.0**-63), 1000)], [(5.0, 1)]]
+    groups += [[(x, 1) for x in data.draw(st.lists(values, min_size=2, max_size=9))] for values in CLOSE]
+    groups += [[(134217727.0, 1), (0.0, 1)], [(0.1, 2), (math.nextafter(0.1, 1), 1)], [(9.99, 7)]]
     lines = [(g, x) if not counted else (g, x, 0, n) for g, group in enumerate(groups) for x, n in one_by_one(group)]
     names = "k bigint, x double" + ", time bigint, diff bigint" * counted
     found = tm.render(flow, spark, {"rows": spark.createDataFrame(lines, names)})

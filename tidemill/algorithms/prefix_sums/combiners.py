@@ -22,7 +22,7 @@ from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.functions.choice import when
 from tidemill.expressions.functions.numbers import pmod, shiftleft, shiftright
-from tidemill.expressions.table_functions import Column, Ints, ListColumn
+from tidemill.expressions.table_functions import Column, Ints
 from tidemill.expressions.types import INT64, DType
 
 if TYPE_CHECKING:
@@ -64,12 +64,12 @@ class Combiner(abc.ABC):
     def fold(self, states: States, starts: Ints, ends: Ints) -> Sequence[Column]:
         """Return the states from each start to before each end, combined in order."""
 
-    @abc.abstractmethod
-    def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
+    def scan(self, states: States, offsets: Ints, before: States, *, inclusive: bool = False) -> Sequence[Column]:
         """Return for each state, in lists that begin at the offsets, the combination of those before it in its list.
 
-        ``before`` has for each list what comes before all that is in it.
+        ``before`` has for each list what comes before all that is in it. If inclusive, the state itself counts too.
         """
+        return self.fold(*lined_up(states, offsets, before, inclusive=inclusive))
 
     def states_of(self, values: pa.Array) -> States:
         """Return the states of values, by column."""
@@ -92,15 +92,8 @@ class Combiner(abc.ABC):
         return state
 
     def scan_rows(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
-        """Return what `scan` does, each state itself combined too if inclusive, as states of the other combiner."""
-        earlier = self.scan(states, offsets, before)
-        if not inclusive:
-            return earlier
-        columns = [c.to_arrow() if isinstance(c, ListColumn) else c for c in earlier]
-        both = [pa.concat_arrays([a, b]) for a, b in zip(columns, states, strict=True)]
-        rows = np.arange(int(offsets[-1]))
-        turn = pa.array(np.stack((rows, rows + len(rows)), axis=1).ravel())
-        return self.fold([b.take(turn) for b in both], 2 * rows, 2 * rows + 2)
+        """Return what `scan` does, as states of the other combiner."""
+        return self.scan(states, offsets, before, inclusive=inclusive)
 
     @property
     def zero(self) -> State:
@@ -119,6 +112,15 @@ class Combiner(abc.ABC):
         """Return the aggregates that combine all states at one place; None where it takes a list of them."""
         del columns
         return None
+
+
+def lined_up(states: States, offsets: Ints, before: States, *, inclusive: bool) -> tuple[list[pa.Array], Ints, Ints]:
+    """Return lists of states, each behind what comes before it, and for each state where those before it are."""
+    lengths, lists = np.diff(offsets), np.arange(len(offsets) - 1)
+    order = pa.array(np.insert(np.arange(offsets[-1]), offsets[:-1], offsets[-1] + lists))
+    both = [pa.concat_arrays([s, b]).take(order) for s, b in zip(states, before, strict=True)]
+    behind = lists.repeat(lengths)
+    return both, (offsets[:-1] + lists).repeat(lengths), np.arange(offsets[-1]) + behind + 1 + inclusive
 
 
 # -- choosing one of the states ---------------------------------------------------------------------------------------
@@ -164,18 +166,16 @@ class Choice(Combiner):
         taken = pa.array(at, mask=at < 0)
         return [s.take(taken) for s in states]
 
-    def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
-        size, lengths = len(states[0]), np.diff(offsets)
-        lists = np.arange(len(lengths)).repeat(lengths)
-        both = [pa.concat_arrays([s, b]) for s, b in zip(states, before, strict=True)]
-        if self.which in ("min", "max"):
-            at = self._running(both[0], offsets)
-        else:
-            at = self._chosen(states[0], offsets[:-1].repeat(lengths), np.arange(size))
-            if self.which == "first":
-                at = np.where(_valid(before[0]).take(lists), -1, at)
-            at = np.where(at < 0, size + lists, at)
-        return [b.take(pa.array(at)) for b in both]
+    def scan(self, states: States, offsets: Ints, before: States, *, inclusive: bool = False) -> Sequence[Column]:
+        both, starts, ends = lined_up(states, offsets, before, inclusive=inclusive)
+        if self.which not in ("min", "max"):
+            return self.fold(both, starts, ends)
+        # The best so far: ranks of each list are below those of all lists before, so that it begins anew.
+        ranks = self._ranks(both[0])
+        ranks = ranks - np.arange(len(offsets) - 1).repeat(np.diff(offsets) + 1) * (len(ranks) + 2)
+        better = np.append(True, ranks[1:] < np.minimum.accumulate(ranks)[:-1])[: len(ranks)]
+        best = np.maximum.accumulate(np.where(better, np.arange(len(ranks)), 0))
+        return [b.take(pa.array(best.take(ends - 1))) for b in both]
 
     def _chosen(self, first: pa.Array, starts: Ints, ends: Ints) -> Ints:
         """Return which state is the first, or the last, from each start to before each end; -1 for none."""
@@ -203,21 +203,6 @@ class Choice(Combiner):
         at[never] = -1
         return at.take(np.where(ends > starts, found, never))
 
-    def _running(self, both: pa.Array, offsets: Ints) -> Ints:
-        """Return for each value which of those before it in its list to choose; what comes before lists stands last."""
-        size = int(offsets[-1])
-        ranks = self._ranks(both)
-        at = np.empty(size, np.int64)
-        for i, (start, end) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
-            inside = np.empty(end - start, np.int64)
-            inside[:1] = ranks[size + i]
-            inside[1:] = ranks[start : end - 1]
-            better = np.ones(len(inside), np.bool_)
-            better[1:] = inside[1:] < np.minimum.accumulate(inside)[:-1]
-            latest = np.maximum.accumulate(np.where(better, np.arange(len(inside)), 0))
-            at[start:end] = np.where(latest == 0, size + i, start + latest - 1)
-        return at
-
 
 def _valid(column: pa.Array) -> npt.NDArray[np.bool_]:
     if not column.null_count:
@@ -240,27 +225,19 @@ class _Sum(Combiner):
         zero, *sums = (t.take(ends) - t.take(starts) for t in _totals(states))
         return self._columns(zero == 0, sums)
 
-    def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
-        lengths, starts = np.diff(offsets), offsets[:-1]
-        given = [_valid(before[0]).astype(np.int64), *map(_whole, before)]
-        totals = _totals(states, given)
-        sums = [t[:-1] + (g - t.take(starts)).repeat(lengths) for t, g in zip(totals, given, strict=True)]
-        return self._columns(sums[0] == 0, sums[1:])
-
     def _columns(self, zero: Any, sums: Sequence[Ints]) -> Sequence[pa.Array]:
         mask = zero if zero.any() else None
-        return [pa.array(s, mask=mask) for s in sums]
+        return [pa.array(s, pa.int64(), mask=mask) for s in sums]
 
 
-def _totals(states: States, added: Sequence[Ints] = ()) -> list[Any]:
+def _totals(states: States) -> list[Any]:
     """Return how many states there are before each place, and the sums of their columns; one place more than states.
 
-    They are Python's numbers where they, or what they are ``added`` to, may be beyond 64 bits.
+    They are Python's numbers where they may be beyond 64 bits.
     """
     columns: list[Any] = [_valid(states[0]).astype(np.int64), *map(_whole, states)]
     for i, column in enumerate(columns):
-        most = _largest(column) * len(column) + (_largest(added[i]) if added else 0)
-        if 2 * most > INT64_LIMIT:  # sums are differences of totals
+        if 2 * _largest(column) * len(column) > INT64_LIMIT:  # sums are differences of totals
             columns[i] = column.astype(object)
     return [np.concatenate((np.zeros(1, c.dtype), c.cumsum())) for c in columns]
 

@@ -11,19 +11,12 @@ import pyarrow as pa
 
 from tidemill.algorithms.prefix_sums.combiners import Combiner, State, States
 from tidemill.algorithms.prefix_sums.each_value import each_value, python_values
-from tidemill.algorithms.prefix_sums.packing import (
-    NOT_A_NUMBER,
-    SPECIAL,
-    DecimalOf,
-    Packing,
-    float_of,
-    packed,
-    unpacked,
-)
+from tidemill.algorithms.prefix_sums.packing import packed, unpacked
+from tidemill.boundary.exact_sums import Exact, sum_of, together
 from tidemill.expressions.expr import col
 from tidemill.expressions.schema import Field
 from tidemill.expressions.table_functions import Column, Ints
-from tidemill.expressions.types import BINARY, FLOAT64, DType
+from tidemill.expressions.types import BINARY, DType
 
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
@@ -44,13 +37,7 @@ class InPython(Combiner):
         pairs = zip(starts.tolist(), ends.tolist(), strict=True)
         return [self._column([self.whole((v,) for v in values[a:b])[0] for a, b in pairs])]
 
-    def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
-        return self._running(states, offsets, before, inclusive=False)
-
-    def scan_rows(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
-        return self._running(states, offsets, before, inclusive=inclusive)
-
-    def _running(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
+    def scan(self, states: States, offsets: Ints, before: States, *, inclusive: bool = False) -> Sequence[Column]:
         values, made = python_values(states[0]), []
         lists = zip(python_values(before[0]), offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
         for earlier, start, end in lists:
@@ -143,10 +130,7 @@ def _or_empty(values: tuple[Any, ...] | None) -> tuple[Any, ...]:
 
 @attrs.frozen
 class ExactSum(InPython):
-    """A sum of numbers, or of a power of them, exact until it is rounded once.
-
-    A state is a whole number of units, with the unit's exponent of two before it: see `packed`.
-    """
+    """A sum of numbers, or of a power of them, exact until it is rounded once; its state is a packed `Exact`."""
 
     of: DType
     result_type: DType
@@ -154,21 +138,25 @@ class ExactSum(InPython):
     types: tuple[DType, ...] = (BINARY,)
 
     def state(self, value: Any) -> State:
-        return (Packing(self.of, self.power)(value),)
+        return (None if value is None else packed(Exact.of(value, self.of, self.power)),)
 
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
-        done = float_of if self.result_type == FLOAT64 else DecimalOf(self.result_type)
-        return each_value(sums, done, names[:1], Field(result, self.result_type))
+        return each_value(sums, _SumOf(self.of, self.result_type), names[:1], Field(result, self.result_type))
 
     def combined(self, left: State, right: State) -> State:
         return self.whole((left, right))
 
     def whole(self, states: Iterable[State]) -> State:
-        some = [s for (s,) in states if s is not None]
-        special = {s for s in some if s in SPECIAL}
-        if special:
-            return (special.pop() if len(special) == 1 else NOT_A_NUMBER,)
-        numbers = list(map(unpacked, some))
-        least = min((exponent for _, exponent in numbers), default=0)
-        total = sum(number << exponent - least for number, exponent in numbers)
-        return (packed(total, least) if some else None,)
+        some = [unpacked(s) for (s,) in states if s is not None]
+        return (packed(together(some)) if some else None,)
+
+
+@attrs.frozen
+class _SumOf:
+    """The value of a sum."""
+
+    of: DType
+    result: DType
+
+    def __call__(self, state: bytes | None) -> Any:
+        return None if state is None else sum_of(unpacked(state), self.of, self.result)

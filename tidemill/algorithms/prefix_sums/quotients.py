@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from decimal import Context, Decimal
-from fractions import Fraction
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
 from tidemill.algorithms.prefix_sums.columns import ranges, sort_key
-from tidemill.algorithms.prefix_sums.combiners import Combiner, Count, State, States, WholeSum
+from tidemill.algorithms.prefix_sums.combiners import Combiner, Count, State, States, WholeSum, lined_up
 from tidemill.algorithms.prefix_sums.each_value import each_value
-from tidemill.algorithms.prefix_sums.packing import SPECIAL, exact, float_of
+from tidemill.algorithms.prefix_sums.packing import unpacked
 from tidemill.algorithms.prefix_sums.python_combiners import ExactSum, InPython
+from tidemill.boundary.exact_sums import Exact, mean, root, variance
 from tidemill.boundary.list_columns import list_array, list_parts
-from tidemill.boundary.values import NAN, canonical_float
 from tidemill.expressions.schema import Field
 from tidemill.expressions.table_functions import Column, Ints, ListColumn
 from tidemill.expressions.types import FLOAT64, DType, list_type
@@ -35,8 +32,9 @@ class Quotient(Combiner):
     """Several sums over the same values, and what is worked out of them at the end."""
 
     sums: tuple[Combiner, ...]
-    result: Callable[..., Any]
-    """What the columns of the sums' states come to, none of them being NULL."""
+    function: str
+    """What is worked out: see `_Quotient`."""
+    of: DType
     result_type: DType
 
     @property
@@ -48,13 +46,13 @@ class Quotient(Combiner):
     def avg(cls, of: DType, result: DType) -> Quotient:
         """Return the mean: of whole numbers and decimals rounded once, of floats the rounded sum's quotient."""
         total = WholeSum() if of.is_integer else ExactSum(of, result)
-        return cls((total, Count()), _Mean(of, result), result)
+        return cls((total, Count()), "avg", of, result)
 
     @classmethod
     def spread(cls, of: DType, *, root: bool) -> Quotient:
         """Return the sample variance, rounded once, or its root."""
         sums = (ExactSum(of, FLOAT64), ExactSum(of, FLOAT64, power=2), Count())
-        return cls(sums, _Spread(of, root), FLOAT64)
+        return cls(sums, "stddev" if root else "variance", of, FLOAT64)
 
     def state(self, value: Any) -> State:
         return tuple(v for s in self.sums for v in s.state(value))
@@ -68,7 +66,8 @@ class Quotient(Combiner):
         return values
 
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
-        return each_value(sums, _UnlessNull(self.result), names, Field(result, self.result_type))
+        made = _Quotient(self.function, self.of, self.result_type)
+        return each_value(sums, made, names, Field(result, self.result_type))
 
     def combined(self, left: State, right: State) -> State:
         pairs = zip(self._split(left), self._split(right), strict=True)
@@ -77,12 +76,9 @@ class Quotient(Combiner):
     def fold(self, states: States, starts: Ints, ends: Ints) -> Sequence[Column]:
         return [c for one, own in self._split(states) for c in one.fold(own, starts, ends)]
 
-    def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
-        return self.scan_rows(states, offsets, before, inclusive=False)
-
-    def scan_rows(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
+    def scan(self, states: States, offsets: Ints, before: States, *, inclusive: bool = False) -> Sequence[Column]:
         pairs = zip(self._split(states), self._split(before), strict=True)
-        scans = (one.scan_rows(own, offsets, earlier, inclusive=inclusive) for (one, own), (_, earlier) in pairs)
+        scans = (one.scan(own, offsets, earlier, inclusive=inclusive) for (one, own), (_, earlier) in pairs)
         return [column for columns in scans for column in columns]
 
     def of_one_place(self, columns: Sequence[str]) -> Sequence[Any] | None:
@@ -101,64 +97,23 @@ class Quotient(Combiner):
 
 
 @attrs.frozen
-class _UnlessNull:
-    """A function of states that are all there; NULL where they are not."""
+class _Quotient:
+    """The mean, the sample variance or its root, from the states of sums and a count; NULL where there are none."""
 
-    function: Callable[..., Any]
-
-    def __call__(self, *states: Any) -> Any:
-        return None if states[0] is None else self.function(*states)
-
-
-@attrs.frozen
-class _Mean:
-    """The mean, from a sum and a count."""
-
+    function: str
     of: DType
     result: DType
 
     def __call__(self, *states: Any) -> Any:
-        *total, count = states
-        if self.of.is_integer:
-            high, low = total
-            return canonical_float(((high << 32) + low) / count)
-        if self.of.is_decimal:
-            return _decimal(exact(total[0], self.of) / count, self.result)
-        rounded = float_of(total[0])
-        assert rounded is not None, "there is a sum"
-        return canonical_float(rounded / count)
-
-
-def _decimal(value: Fraction, to: DType) -> Decimal:
-    """Return a fraction as a decimal of a type, halves rounded away from zero."""
-    units = math.floor(abs(value) * 10**to.scale + Fraction(1, 2))
-    if units >= 10**to.precision:
-        msg = f"the mean does not fit {to}"
-        raise OverflowError(msg)
-    return Decimal(units if value >= 0 else -units).scaleb(-to.scale, _EXACT)
-
-
-_EXACT: Final = Context(prec=80)
-
-
-@attrs.frozen
-class _Spread:
-    """The sample variance or its root, from a sum, the sum of squares and a count."""
-
-    of: DType
-    root: bool
-
-    def __call__(self, total: bytes, squares: bytes, count: int) -> float | None:
-        if count == 1:
+        if states[0] is None:
             return None
-        if total in SPECIAL or squares in SPECIAL:
-            return NAN
-        both = exact(squares, self.of, 2) * count - exact(total, self.of) ** 2
-        try:
-            variance = float(both / (count * (count - 1)))
-        except OverflowError:
-            variance = math.inf
-        return math.sqrt(variance) if self.root else variance
+        *sums, count = states
+        if self.function == "avg":
+            total = Exact((sums[0] << 32) + sums[1]) if self.of.is_integer else unpacked(sums[0])
+            return mean(total, count, self.of, self.result)
+        total, squares = map(unpacked, sums)
+        found = variance(total, squares, count, self.of)
+        return found if found is None or self.function == "variance" else root(found)
 
 
 # -- of values that are kept --------------------------------------------------------------------------------------
@@ -221,15 +176,16 @@ class LastValues(_OfValues):
         return (tuple(chain.from_iterable(some))[-self.kept :] or None,)
 
     def fold(self, states: States, starts: Ints, ends: Ints) -> Sequence[Column]:
-        values, lengths = list_parts(_arrow(states[0]))
-        before = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
-        return [self._lists(values, before.take(starts), before.take(np.maximum(starts, ends)))]
-
-    def _lists(self, values: pa.Array, starts: Ints, ends: Ints) -> pa.Array:
-        """Return the last values from each start to before each end, as a state."""
-        starts = np.maximum(starts, ends - self.kept)
+        values, starts, ends = self._values(states, starts, ends)
         lengths = ends - starts
-        return list_array(values.take(pa.array(ranges(starts, lengths))), lengths, lengths == 0)
+        return [list_array(values.take(pa.array(ranges(starts, lengths))), lengths, lengths == 0)]
+
+    def _values(self, states: States, starts: Ints, ends: Ints) -> tuple[pa.Array, Ints, Ints]:
+        """Return all values, and where the last ones of the states from each start to before each end are."""
+        values, lengths = list_parts(_arrow(states[0]))
+        before = np.append(0, lengths.cumsum())
+        ends = before.take(np.maximum(starts, ends))
+        return values, np.maximum(before.take(starts), ends - self.kept), ends
 
     def taken(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         return values[: max(len(values) - self.left_out, 0)]
@@ -242,30 +198,13 @@ class LastValues(_OfValues):
     def row_state(self, state: State) -> State:
         return self.made.whole(map(self.made.state, self.taken(state[0] or ()))) if self.made.by_column else state
 
-    def scan(self, states: States, offsets: Ints, before: States) -> Sequence[Column]:
-        return [self._lists(*self._before_rows(states, offsets, before, inclusive=False))]
+    scan = Combiner.scan
 
     def scan_rows(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
-        values, starts, ends = self._before_rows(states, offsets, before, inclusive=inclusive)
         if not self.made.by_column:
-            return [self._lists(values, starts, ends)]
-        starts = np.maximum(starts, ends - self.kept)
+            return self.scan(states, offsets, before, inclusive=inclusive)
+        values, starts, ends = self._values(*lined_up(states, offsets, before, inclusive=inclusive))
         return self.made.fold(self.made.states_of(values), starts, np.maximum(ends - self.left_out, starts))
-
-    def _before_rows(
-        self, states: States, offsets: Ints, before: States, *, inclusive: bool
-    ) -> tuple[pa.Array, Ints, Ints]:
-        """Return all values, and for each row where those before it begin and end, its own too if inclusive."""
-        own, lengths = list_parts(_arrow(states[0]))
-        earlier, given = list_parts(_arrow(before[0]))
-        # List by list: the values before it, and then its own. In each row's place end the values up to it.
-        rows = np.diff(offsets)
-        of_list = np.arange(len(rows)).repeat(rows)
-        order = np.concatenate((np.arange(len(given)).repeat(given), of_list.repeat(lengths))).argsort(kind="stable")
-        values = pa.concat_arrays([earlier, own]).take(pa.array(order))
-        ends = lengths.cumsum() + given.cumsum().take(of_list)
-        first = np.concatenate((np.zeros(1, np.int64), lengths.cumsum())).take(offsets[:-1]) + given.cumsum() - given
-        return values, first.take(of_list), ends if inclusive else ends - lengths
 
 
 def _arrow(column: Column) -> pa.Array:

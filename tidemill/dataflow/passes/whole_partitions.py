@@ -17,7 +17,7 @@ from tidemill.expressions.rewriting import column, column_uses
 from tidemill.expressions.schema import Field, Schema, unused_name
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, ValueCall, value_fields
-from tidemill.expressions.windows.in_order import ONCE_IS_ENOUGH
+from tidemill.expressions.windows.calls import ONCE_IS_ENOUGH
 
 
 def group_whole_partitions(graph: Graph) -> Graph:

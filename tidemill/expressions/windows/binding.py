@@ -27,9 +27,9 @@ from tidemill.expressions.windows.bound import (
     Windows,
     value_fields,
 )
-from tidemill.expressions.windows.calls import Strategy, WindowCall
+from tidemill.expressions.windows.calls import RANKINGS, Strategy, WindowCall
 from tidemill.expressions.windows.frames import Frame, offset_for
-from tidemill.expressions.windows.functions import RANKINGS, WindowFunction
+from tidemill.expressions.windows.functions import WindowFunction
 from tidemill.expressions.windows.in_order import SEVERAL_COORDINATES, WHOLE, looks_at_all
 
 
@@ -43,6 +43,8 @@ class BoundWindows:
     """How many of the columns, which come first, are the partitioning."""
     windows: Windows
     strategy: Strategy = "auto"
+    hold_frames: tuple[str, ...] = ()
+    """The calls, by their columns' names, for which calls are recomputed though sums over the order were asked for."""
 
     @property
     def numbers_rows(self) -> bool:
@@ -71,6 +73,8 @@ class BoundWindows:
         partition = ", ".join(to_sql(bound) for _, bound in self.columns[: self.keys])
         shown = [to_sql(bound) for _, bound in self.columns]
         how = f"{self.strategy} (as asked)" if self.strategy != "auto" else self._chosen(coordinates)
+        if self.hold_frames:
+            how = f"recompute (not prefix_sum: sums would hold what frames do of {', '.join(self.hold_frames)})"
         if most is not None and self.numbers_rows:
             how = f"the first {most} by number (auto)"
         return self.windows.describe(shown) + (f" of each {partition}" if partition else "") + f", {how}"
@@ -108,7 +112,9 @@ def bind_windows(
     for (partition, order, strategy), some in groups.items():
         widened = Schema((*schema, *(f for before in found for f in value_fields(before.windows))))
         bound = _Binder(widened, partition, order, tie).bound(some)
-        found.append(attrs.evolve(bound, strategy=strategy))
+        hold_frames = tuple(name for name, call in some if strategy == "prefix_sum" and call.holds_its_frame)
+        how = "recompute" if hold_frames else strategy  # all of them: what copies of a row have belongs together
+        found.append(attrs.evolve(bound, strategy=how, hold_frames=hold_frames))
     return found
 
 

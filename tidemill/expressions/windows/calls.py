@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import ClassVar, Literal, TypeAlias, cast, get_args
+from typing import ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 import attrs
 
@@ -14,6 +14,11 @@ from tidemill.expressions.windows.specification import Window
 
 Strategy: TypeAlias = Literal["auto", "ordered", "recompute", "prefix_sum"]
 """How window calls are computed: see ``.over``."""
+ONCE_IS_ENOUGH: Final = ("min", "max", "bool_and", "bool_or")
+"""Aggregates to which it is the same how often a value is there."""
+RANKINGS: Final = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile")
+"""Functions of where a row is in its partition."""
+WITHOUT_A_FRAME: Final = (*RANKINGS, "lag", "lead")
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -29,6 +34,14 @@ class WindowCall(Expr):
     distinct: bool = False
     """Whether an aggregate takes each value once."""
     strategy: Strategy = "auto"
+
+    @property
+    def holds_its_frame(self) -> bool:
+        """Whether a sum over an order would have to hold the values of its frame, or a hole in it moves row by row."""
+        if self.name in ("list", "nth_value"):
+            return True
+        each_once = self.name == "count_distinct" or (self.distinct and self.name not in ONCE_IS_ENOUGH)
+        return each_once or (self.name not in WITHOUT_A_FRAME and self.window.frame.exclusion != "no others")
 
     @property
     def parts(self) -> tuple[Expr, ...]:

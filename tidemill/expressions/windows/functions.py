@@ -11,7 +11,7 @@ from tidemill.errors import SchemaError
 from tidemill.expressions.display import display
 from tidemill.expressions.expr import Expr, Literal
 from tidemill.expressions.structure import resolve
-from tidemill.expressions.windows.calls import WindowCall, window_call
+from tidemill.expressions.windows.calls import RANKINGS, WindowCall, window_call
 from tidemill.expressions.windows.specification import Window
 
 __all__ = [
@@ -19,8 +19,6 @@ __all__ = [
     "ntile", "percent_rank", "rank", "row_number",
 ]  # fmt: skip
 
-RANKINGS: Final = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile")
-"""Functions of where a row is in its partition."""
 OF_VALUES: Final = ("lag", "lead", "first_value", "last_value", "nth_value")
 """Functions that give the value at another row, and can pass over NULL."""
 
@@ -53,9 +51,10 @@ class WindowFunction(Expr):
         ``strategy`` says how it is kept up to date: ``"recompute"`` computes the partitions that a change touches anew,
         which is best up to some ten thousand rows in each; ``"prefix_sum"`` works with sums over blocks of the order,
         where a change costs the values that it changes and the logarithm of the partition, and no partition has to fit
-        in one task. ``"auto"`` takes "recompute" or, in one process and outside of loops, keeps large partitions in
-        their order and computes the rows around a change only: see docs/windows.md. ``"ordered"`` does that or, where
-        it cannot be, is an error that says why. The values are the same. A row with a negative count is an error.
+        in one task, but for ``list``, ``nth_value``, DISTINCT and EXCLUDE, which are recomputed. ``"auto"`` takes
+        "recompute" or, in one process and outside of loops, keeps large partitions in their order and computes the rows
+        around a change only: see docs/windows.md. ``"ordered"`` does that or, where it cannot be, is an error that says
+        why. The values are the same. A row with a negative count is an error.
 
         >>> import tidemill as tm
         >>> rows, window = tm.Dataflow().input("rows", {"t": "int64", "x": "int64"}), tm.Window.order_by("t")

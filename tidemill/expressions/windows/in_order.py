@@ -15,6 +15,7 @@ from tidemill.expressions.windows.bound import (
     ValueCall,
     Windows,
 )
+from tidemill.expressions.windows.calls import ONCE_IS_ENOUGH
 
 SEVERAL_COORDINATES: Final = "in a loop, or over times of several coordinates"
 _NO_ORDER: Final = "the window has no ORDER BY"
@@ -28,8 +29,6 @@ RENDERED: Final = (
 
 _ADD_UP: Final = ("count", "sum", "avg", "variance", "stddev", "bool_and", "bool_or", "min", "max")
 """Aggregates of many rows that are put together from those of some of them, each in little room."""
-ONCE_IS_ENOUGH: Final = ("min", "max", "bool_and", "bool_or")
-"""Aggregates to which it is the same how often a value is there."""
 MOST_OF_FIRST: Final = 100
 """The rows that nth_value counts from an end of the partition at most."""
 _DIGITS: Final = 18

@@ -12,7 +12,7 @@ each part that is cut off.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import attrs
 
@@ -31,13 +31,6 @@ def rounded(text: str, unit: int) -> str:
     """
     beside = f"{1.5 * 2.0 ** (EXACT_BITS - 1 + unit)!r}D"
     return f"(({text} + {beside}) - {beside})"
-
-
-class Summand(Protocol):
-    """What is added up of each row."""
-
-    def sum(self, *, in_floats: bool, times: str = "") -> str:
-        """Return what a group's rows come to."""
 
 
 @attrs.frozen

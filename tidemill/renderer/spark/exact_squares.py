@@ -8,44 +8,21 @@ make the variance, rounded once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
 import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 - what everybody calls it
 
-from tidemill.renderer.embedded.reduce.aggregates import variance
-from tidemill.renderer.spark.exact_floats import Limbs
-from tidemill.renderer.spark.exact_parts import Chain, Part, Summand
+from tidemill.boundary.exact_sums import variance_of
+from tidemill.renderer.spark.exact_floats import FAR, NEAR, Limbs
+from tidemill.renderer.spark.exact_parts import Chain, Part
 
 _HALVES: Final = f"{2.0**27 + 1!r}D"
 """A float times this, less what that is more than the float, is its upper 26 bits."""
 
 Batches = Iterator[pa.RecordBatch]
-
-
-class Squares(Protocol):
-    """How floats' squares are added up, and what that makes of a group's variance."""
-
-    @property
-    def limbs(self) -> Limbs:
-        """The limbs of the floats of which squares are added up."""
-
-    def names(self, column: int) -> list[str]:
-        """Return the names of the sums that a variance takes beside those of the limbs."""
-
-    def selects(self, values: Mapping[int, str]) -> list[list[str]]:
-        """Return selects of further columns, of the columns' values as texts."""
-
-    def chains(self, column: int) -> dict[str, Chain]:
-        """Return what is cut, of these columns."""
-
-    def parts(self, column: int, value: str, cuts: Mapping[str, list[str]]) -> Mapping[str, Summand]:
-        """Return what the chains came to, by the names of the sums."""
-
-    def variance(self, limbs: Iterable[int], squares: Sequence[Any], count: int) -> float | None:
-        """Return the variance of a group from the sums of its limbs and its squares; None for fewer than two values."""
 
 
 @attrs.frozen
@@ -66,71 +43,70 @@ class Squared:
 
     def selects(self, values: Mapping[int, str]) -> list[list[str]]:
         """Return selects of squares as two floats each."""
-        made = []
+        upper, both = [], []
         for c, value in values.items():
-            made += [product(c, value), f"{error(c, value, f'({value} * {value})')} AS c{c}_error"]
-        return [[upper(c, value) for c, value in values.items()], made]
+            upper.append(f"{value} * {_HALVES} - ({value} * {_HALVES} - {value}) AS c{c}_upper")
+            both += [f"{value} * {value} AS c{c}_product", f"{_error(c, value)} AS c{c}_error"]
+        return [upper, both]
 
     def chains(self, column: int) -> dict[str, Chain]:
         """Return how a square's two floats are cut; the error is too small for the first place."""
         cut_error = Chain(f"c{column}_error", self.units[1:-1])
         return {f"product{column}": Chain(f"c{column}_product", self.units[:-1]), f"error{column}": cut_error}
 
-    def parts(self, column: int, value: str, cuts: Mapping[str, list[str]]) -> dict[str, Part]:  # noqa: ARG002 - see Squares
+    def parts(self, column: int, cuts: Mapping[str, list[str]]) -> dict[str, Part]:
         """Return the places of the squares."""
         first, *products = cuts[f"product{column}"]
         texts = [first, *(f"({p} + {e})" for p, e in zip(products, cuts[f"error{column}"], strict=True))]
         return {n: Part(text, u) for n, text, u in zip(self.names(column), texts, self.units, strict=True)}
 
-    def variance(self, limbs: Iterable[int], squares: Sequence[int], count: int) -> float | None:
-        """Return the variance of a group, rounded once."""
+    def variance(self, sums: Sequence[int]) -> float | None:
+        """Return the variance of a group, rounded once, from its limbs, its squares and its count."""
+        *places, count = sums
         if count < 2:  # noqa: PLR2004
             return None
-        whole = self.limbs.whole
-        return variance(whole(limbs), whole(squares), count, self.limbs.in_one**2)
+        total, squares = map(self.limbs.whole, (places[: self.limbs.count], places[self.limbs.count :]))
+        return variance_of(total, squares, count, self.limbs.in_one**2)
 
 
-def upper(column: int, value: str) -> str:
-    """Return the upper 26 bits of a value, as a column."""
-    return f"{value} * {_HALVES} - ({value} * {_HALVES} - {value}) AS c{column}_upper"
-
-
-def product(column: int, value: str) -> str:
-    """Return a value's square as it is rounded, as a column."""
-    return f"{value} * {value} AS c{column}_product"
-
-
-def error(column: int, value: str, rounded: str) -> str:
-    """Return what a value's square is more than it is rounded to, from the upper bits."""
+def _error(column: int, value: str) -> str:
+    """Return what a value's square is more than it is rounded to, from the upper 26 bits."""
     high, low = f"c{column}_upper", f"({value} - c{column}_upper)"
-    return f"((({high} * {high} - {rounded}) + 2D * {high} * {low}) + {low} * {low})"
+    return f"((({high} * {high} - ({value} * {value})) + 2D * {high} * {low}) + {low} * {low})"
 
 
-def with_variances(sums: DataFrame, columns: Iterable[int], squared: Squares) -> DataFrame:
-    """Return lines of sums with the variance of each column beside them, NULL for fewer than two values."""
-    made = [T.StructField(f"v{c}", T.DoubleType()) for c in columns]
-    return sums.mapInArrow(_task(tuple(columns), squared), T.StructType([*sums.schema.fields, *made]))
+class FloatSums(NamedTuple):
+    """How Catalyst adds up floats: by limbs, or by others that have squares where variances are wanted."""
+
+    limbs: Limbs
+    squared: Squared
 
 
-def _task(columns: tuple[int, ...], squared: Squares) -> Callable[[Batches], Batches]:
+def with_floats(sums: DataFrame, totals: Sequence[int], limbs: Limbs, spreads: Sequence[int]) -> DataFrame:
+    """Return lines of sums with the total of each column beside them, and with its variance of these columns."""
+    made = [T.StructField(f"total{c}", T.DoubleType()) for c in totals]
+    made += [T.StructField(f"v{c}", T.DoubleType()) for c in spreads]
+    return sums.mapInArrow(_task(totals, limbs, spreads), T.StructType([*sums.schema.fields, *made]))
+
+
+def _task(totals: Sequence[int], limbs: Limbs, spreads: Sequence[int]) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         for batch in batches:
             made = batch
-            for c in columns:
-                made = made.append_column(f"v{c}", pa.array(_variances(batch, c, squared), pa.float64()))
+            for c in totals:
+                made = made.append_column(f"total{c}", _column(batch, limbs.names(c), limbs.total))
+            for c in spreads:
+                names = [*limbs.names(c), *Squared(limbs).names(c), f"n{c}"]
+                made = made.append_column(f"v{c}", _column(batch, names, Squared(limbs).variance))
             yield made
 
     return run
 
 
-def _variances(batch: pa.RecordBatch, column: int, squared: Squares) -> list[float | None]:
-    limbs, squares, (counts,) = (
-        [batch.column(name).to_pylist() for name in found]
-        for found in (squared.limbs.names(column), squared.names(column), [f"n{column}"])
-    )
-    groups = zip(zip(*limbs, strict=True), zip(*squares, strict=True), counts, strict=True)
-    return [squared.variance(*group) for group in groups]
+def _column(batch: pa.RecordBatch, names: Iterable[str], made: Callable[[tuple[Any, ...]], float | None]) -> pa.Array:
+    rows = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+    return pa.array(map(made, rows), pa.float64())
 
 
-NEAR_SQUARED: Final = Squared(Limbs(-1, 31, 3, room=31, in_floats=True))
-FAR_SQUARED: Final = Squared(Limbs(8, 30, 4, room=30))
+NEAREST: Final = FloatSums(NEAR, Squared(Limbs(-1, 31, 3, room=31, in_floats=True)))
+FARTHER: Final = FloatSums(FAR, Squared(Limbs(8, 30, 4, room=30)))

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from tidemill import errors
 from tidemill.errors import ExpressionError, StepError, UserFunctionError, brief
-from tidemill.renderer.spark.exact_floats import OUTSIDE, UNDECIDED
+from tidemill.renderer.spark.exact_floats import OUTSIDE
 from tidemill.site import Site
 
 __all__ = [
     "OTHER_DISKS", "TOO_MANY", "TaskError", "decoded_error", "has_lost_blocks", "is_of_floats", "is_overflow",
-    "is_too_large_to_fetch", "is_undecided", "is_worth_care", "missing_in_python", "overflowed_node", "unread_state",
+    "is_too_large_to_fetch", "is_worth_care", "missing_in_python", "overflowed_node", "unread_state",
     "with_encoded_errors",
 ]  # fmt: skip
 
@@ -98,11 +98,6 @@ def is_of_floats(error: BaseException) -> bool:
     return OUTSIDE in str(error)
 
 
-def is_undecided(error: BaseException) -> bool:
-    """Return whether squares of floats were added up too roughly to tell a variance."""
-    return UNDECIDED in str(error)
-
-
 def missing_in_python(error: BaseException) -> str | None:
     """Return what the Python of the executors, or of this process, lacks, where that is the error."""
     found = _MISSING.search(str(error))
@@ -130,7 +125,7 @@ def is_worth_care(error: BaseException) -> bool:
     ours = decoded_error(error)
     if ours is not None:
         return isinstance(ours, (ExpressionError, UserFunctionError))
-    return is_undecided(error) or bool(_OF_VALUES.search(str(error)))
+    return bool(_OF_VALUES.search(str(error)))
 
 
 _MOST_SENT: Final = 100_000

@@ -15,13 +15,13 @@ from typing import Any, Final
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemill.boundary.exact_sums import root
 from tidemill.boundary.update_tables import Names
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import Aggregates, BoundAggregate
-from tidemill.renderer.embedded.reduce.aggregates import root
 from tidemill.renderer.spark import native
-from tidemill.renderer.spark.bounded_squares import FloatSums
 from tidemill.renderer.spark.dataframes import updates_of
+from tidemill.renderer.spark.exact_squares import FloatSums, Squared
 from tidemill.renderer.spark.failures import is_too_large_to_fetch
 from tidemill.renderer.spark.frames import Frame
 from tidemill.renderer.spark.native import Sums
@@ -109,20 +109,20 @@ Value = Callable[[tuple[Any, ...], int], Any]
 
 def _of_floats(function: str, column: int, found: Sums) -> tuple[list[str], Value]:
     """Return the names of the sums that an aggregate is made of, and how."""
-    limbs, squares = found.limbs, found.squares
+    limbs = found.limbs
     assert limbs is not None
     names = limbs.names(column)
     if function == "sum":
         return names, lambda sums, _: limbs.total(sums)
     if function == "avg":
         return names, lambda sums, count: limbs.total(sums) / count + 0.0  # 0.0 for -0.0
-    assert squares is not None
+    squared = Squared(limbs)
 
     def spread(sums: tuple[Any, ...], count: int) -> float | None:
-        variance = squares.variance(sums[: limbs.count], sums[limbs.count :], count)
+        variance = squared.variance((*sums, count))
         return variance if function == "variance" or variance is None else root(variance)
 
-    return [*names, *squares.names(column)], spread
+    return [*names, *squared.names(column)], spread
 
 
 def _of_whole_numbers(function: str, column: int) -> tuple[list[str], Value]:

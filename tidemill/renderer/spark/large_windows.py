@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
+from tidemill.boundary.exact_sums import Exact
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.expressions.bound import BoundLiteral
@@ -41,7 +42,7 @@ from tidemill.renderer.embedded.windows.range_partitions import (
     can_be_divided,
     summaries_asked,
 )
-from tidemill.renderer.embedded.windows.summaries import FloatSum, Summary
+from tidemill.renderer.embedded.windows.summaries import Summary
 from tidemill.renderer.spark.frames import DIFF, Frame, is_planning, materialised
 from tidemill.renderer.spark.stretch_tasks import (
     RANGE,
@@ -264,7 +265,7 @@ def _to_send(beside: Around, types: Sequence[Any], interner: Interner) -> Around
     def sent(known: Mapping[Summary, Any]) -> dict[Summary, Any]:
         return {
             wanted: decode_column(np.array(value, np.int64), types[wanted.column], interner)
-            if isinstance(value, tuple) and not isinstance(value, FloatSum)
+            if isinstance(value, tuple) and not isinstance(value, Exact)
             else value
             for wanted, value in known.items()
         }

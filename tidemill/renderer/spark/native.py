@@ -25,10 +25,9 @@ from tidemill.expressions.aggregates import Aggregates, BoundAggregate
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import FLOAT64, DType
-from tidemill.renderer.spark.bounded_squares import FloatSums
 from tidemill.renderer.spark.exact_floats import Limbs
-from tidemill.renderer.spark.exact_parts import Summand, cut
-from tidemill.renderer.spark.exact_squares import Squares, with_variances
+from tidemill.renderer.spark.exact_parts import Part, cut
+from tidemill.renderer.spark.exact_squares import FloatSums, Squared, with_floats
 from tidemill.renderer.spark.frames import (
     DIFF,
     Frame,
@@ -210,9 +209,7 @@ class Sums:
     floats: Mapping[int, bool]
     """The columns of floats that are added up by limbs, and whether they may have NULL."""
     spreads: Sequence[int]
-    """Those of which variances are wanted."""
-    squares: Squares | None
-    """How squares are added up, where these are wanted."""
+    """Those of which squares are added up, for variances."""
 
 
 def aggregated(node: Reduce, frame: Frame, float_sums: FloatSums | None) -> Frame:
@@ -237,33 +234,27 @@ def sums_of_groups(node: Reduce, frame: Frame, float_sums: FloatSums | None) -> 
     if node.scalar and frame.time != (0,):
         frame = attrs.evolve(frame, time=None)  # there is a row at time 0 as well
     if not floats or float_sums is None:
-        return Sums(_grouped(node, frame, [], _totals(node, frame, {}, None)), frame, None, {}, spreads, None)
-    squares, limbs = None, float_sums.limbs
-    if spreads:
-        of_rows = frame.inserted and frame.time is not None
-        squares = float_sums.squares_of_rows if of_rows else float_sums.squares
-        limbs = squares.limbs
-    selects, parts = _parts(floats, limbs, spreads, squares)
+        return Sums(_grouped(node, frame, [], _totals(node, frame, {}, None)), frame, None, {}, [])
+    limbs = float_sums.squared.limbs if spreads else float_sums.limbs
+    selects, parts = _parts(floats, limbs, spreads)
     data = _grouped(node, frame, selects, _totals(node, frame, parts, limbs))
-    return Sums(data, frame, limbs, floats, spreads, squares)
+    return Sums(data, frame, limbs, floats, spreads)
 
 
 def _parts(
-    floats: Mapping[int, bool], limbs: Limbs, spreads: Sequence[int], squares: Squares | None
-) -> tuple[list[list[str]], dict[int, dict[str, Summand]]]:
+    floats: Mapping[int, bool], limbs: Limbs, spreads: Sequence[int]
+) -> tuple[list[list[str]], dict[int, dict[str, Part]]]:
     """Return selects of further columns, and what of columns of floats is added up then; NULL, if any, has no part."""
     values = {c: f"coalesce(c{c}, 0D)" if nullable else f"c{c}" for c, nullable in floats.items()}
+    squared = Squared(limbs)
+    selects = squared.selects({c: values[c] for c in spreads}) if spreads else []
     chains = {f"part{c}": limbs.chain(value) for c, value in values.items()}
-    selects = []
-    if squares is not None:
-        selects = squares.selects({c: values[c] for c in spreads})
-        for c in spreads:
-            chains |= squares.chains(c)
+    for c in spreads:
+        chains |= squared.chains(c)
     cuts, texts = cut(chains)
-    found: dict[int, dict[str, Summand]] = {c: {**limbs.parts(c, texts[f"part{c}"])} for c in floats}
-    if squares is not None:
-        for c in spreads:
-            found[c] |= squares.parts(c, values[c], texts)
+    found: dict[int, dict[str, Part]] = {c: limbs.parts(c, texts[f"part{c}"]) for c in floats}
+    for c in spreads:
+        found[c] |= squared.parts(c, texts)
     return [*selects, *cuts], found
 
 
@@ -272,10 +263,11 @@ def _finished(node: Reduce, found: Sums) -> Frame:
     assert isinstance(node.logic, Aggregates)
     keys, grouped = _keys(node), found.data
     sums: dict[int, str] = {}
-    if found.floats and found.limbs is not None:
-        grouped, sums = found.limbs.rounded(grouped, found.floats)
-        if found.squares is not None:
-            grouped = with_variances(grouped, found.spreads, found.squares)
+    if found.limbs is not None:
+        sums = {c: text for c in found.floats if (text := found.limbs.as_decimal(c)) is not None}
+        if found.spreads or not sums:
+            grouped = with_floats(grouped, [*found.floats], found.limbs, found.spreads)
+            sums = {c: f"total{c}" for c in found.floats}
     values = [_value(a, sums) for a in node.logic.columns]
     if found.frame.time is not None:
         return _rows(node, found.frame, grouped, [*keys, *values])
@@ -335,9 +327,7 @@ def _changes(node: Reduce, wide: DataFrame, keys: list[str], made: list[str]) ->
     return Frame(data, len(node.schema), 1, consolidated=True)
 
 
-def _totals(
-    node: Reduce, frame: Frame, parts: Mapping[int, Mapping[str, Summand]], limbs: Limbs | None
-) -> dict[str, str]:
+def _totals(node: Reduce, frame: Frame, parts: Mapping[int, Mapping[str, Part]], limbs: Limbs | None) -> dict[str, str]:
     """Return how things are added up: the group's count, and for columns their count and their sum."""
     logic, fields = node.logic, node.inputs[0].schema.fields
     assert isinstance(logic, Aggregates)

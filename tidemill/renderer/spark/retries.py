@@ -17,7 +17,6 @@ from tidemill.renderer.spark.failures import (
     has_lost_blocks,
     is_of_floats,
     is_overflow,
-    is_undecided,
     is_worth_care,
     missing_in_python,
     overflowed_node,
@@ -28,7 +27,6 @@ from tidemill.renderer.spark.sent_functions import error_of_function
 from tidemill.renderer.spark.strategy import (
     AFTER_FLOATS,
     CAREFUL,
-    EXACT_SQUARES,
     FAST,
     KERNELS_FOR_FLOATS,
     LONG_FLOATS,
@@ -54,7 +52,6 @@ _LOST: Final = (
 
 
 _HOW: Final = {
-    EXACT_SQUARES: "squares of floats in more places",
     LONG_FLOATS: "floats in more limbs",
     KERNELS_FOR_FLOATS: "floats added up by the kernels",
     CAREFUL: "with care",
@@ -107,8 +104,6 @@ def translated_errors(graph: Graph) -> Iterator[None]:
 
 def _after(strategy: Strategy, error: Exception, graph: Graph) -> Strategy:
     """Return the strategy to try after one that came to an error, which may be that limbs of floats overflow."""
-    if is_undecided(error):
-        return EXACT_SQUARES
     of_floats = is_of_floats(error) or (is_overflow(error) and any(map(adds_floats, graph.nodes)))
     return AFTER_FLOATS.get(strategy, CAREFUL) if of_floats else CAREFUL
 

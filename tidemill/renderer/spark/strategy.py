@@ -2,9 +2,8 @@
 
 Catalyst computes what no row that counts depends on: an expression of a row that another update takes away, a sum whose
 parts overflow though the whole does not. So its errors are not the last word. The careful strategy leaves everything
-that may fail to the embedded engine's kernels, and gives these consolidated updates only. Between the two, where bounds
-of squares do not tell a variance, Catalyst adds these up exactly; where floats are too far apart for it to add them up
-in a few limbs, it does so in more, and then the kernels do that alone.
+that may fail to the embedded engine's kernels, and gives these consolidated updates only. Between the two, where floats
+are too far apart for Catalyst to add them up in a few limbs, it does so in more, and then the kernels do that alone.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pyspark.sql import DataFrame
 from tidemill.dataflow.nodes import Node, Reduce, Threshold
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.renderer.spark import native
-from tidemill.renderer.spark.bounded_squares import EXACT, FIRST, LONG, FloatSums
+from tidemill.renderer.spark.exact_squares import FARTHER, NEAREST, FloatSums
 from tidemill.renderer.spark.frames import Frame, consolidated
 from tidemill.renderer.spark.keyed_tasks import Layout
 from tidemill.renderer.spark.scalars import native_sql
@@ -81,10 +80,9 @@ class _Careful:
         return None
 
 
-FAST: Final[Strategy] = _Fast(FIRST)
-EXACT_SQUARES: Final[Strategy] = _Fast(EXACT)
-LONG_FLOATS: Final[Strategy] = _Fast(LONG)
+FAST: Final[Strategy] = _Fast(NEAREST)
+LONG_FLOATS: Final[Strategy] = _Fast(FARTHER)
 KERNELS_FOR_FLOATS: Final[Strategy] = _Fast(None)
 CAREFUL: Final[Strategy] = _Careful()
-AFTER_FLOATS: Final = {FAST: LONG_FLOATS, EXACT_SQUARES: LONG_FLOATS, LONG_FLOATS: KERNELS_FOR_FLOATS}
+AFTER_FLOATS: Final = {FAST: LONG_FLOATS, LONG_FLOATS: KERNELS_FOR_FLOATS}
 """What to try next where floats could not be added up."""

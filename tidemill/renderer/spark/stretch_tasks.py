@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.exact_sums import Exact
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.schema import Field, Schema
@@ -27,7 +28,7 @@ from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.windows.large_partitions import partitions_in_order
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.range_partitions import Around, RangePartition, range_of, values_of
-from tidemill.renderer.embedded.windows.summaries import FloatSum, Summary
+from tidemill.renderer.embedded.windows.summaries import Summary
 from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.frames import DIFF, times
 from tidemill.renderer.spark.row_tasks import detached
@@ -155,7 +156,7 @@ class StretchTask:
 
 def _plain(value: Any, dtype: DType, interner: Interner) -> Any:
     """Return what rows come to without codes that only one process knows."""
-    if isinstance(value, tuple) and not isinstance(value, FloatSum):
+    if isinstance(value, tuple) and not isinstance(value, Exact):
         column = decode_column(np.array(value, np.int64), dtype, interner)
         return {"codes": base64.b64encode(_written(pa.table([column], ["v"]))).decode()}
     return value
@@ -181,7 +182,7 @@ def read_stretch(
 def _with_codes(value: Any, dtype: DType, interner: Interner) -> Any:
     if isinstance(value, dict):
         return tuple(encode_column(_read(base64.b64decode(value["codes"])).column(0), dtype, interner).tolist())
-    return FloatSum(*value) if isinstance(value, list) else value
+    return Exact(*value) if isinstance(value, list) else value
 
 
 def _written(table: pa.Table) -> bytes:

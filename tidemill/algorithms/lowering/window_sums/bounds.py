@@ -10,6 +10,7 @@ from typing import Final
 
 from tidemill.algorithms.lowering.window_sums.orders import COPY, GROUPS, ROWS, Orders
 from tidemill.algorithms.lowering.window_sums.ranges import AFTER, PLACE, RangeBound
+from tidemill.algorithms.prefix_sums.each_value import each_value
 from tidemill.algorithms.prefix_sums.interval_sum import (
     BEYOND,
     HIGH,
@@ -21,11 +22,15 @@ from tidemill.algorithms.prefix_sums.interval_sum import (
 )
 from tidemill.algorithms.prefix_sums.offset_search import FOUND, FOUND_COPY, search_from_rows
 from tidemill.algorithms.prefix_sums.order_index import PlaceBytes
+from tidemill.algorithms.prefix_sums.order_sums import OrderSums
 from tidemill.algorithms.prefix_sums.routing import PATH, route_down
+from tidemill.algorithms.prefix_sums.unique_index import TIE_BYTES
 from tidemill.collections.collection import Collection
 from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.expr import Expr, col, lit
 from tidemill.expressions.functions.choice import when
+from tidemill.expressions.schema import Field
+from tidemill.expressions.types import BINARY
 from tidemill.expressions.windows.frames import Frame, Offset
 
 _PLACE_COPY: Final = "bound copy#"
@@ -42,8 +47,6 @@ def frame_intervals(orders: Orders, frame: Frame) -> Collection:
     key = orders.key(by_row=by_row)
     low = None if frame.start is None else _bound(orders, frame, frame.start, end=False)
     high = None if frame.end is None else _bound(orders, frame, frame.end, end=True)
-    if low is None and high is None:
-        low = _bound(orders, frame, 0, end=False).with_columns(**{PLACE: lit(None).cast("binary")})
     if low is not None:
         low = low.rename({PLACE: LOW, _PLACE_COPY: LOW_COPY, PATH: LOW_PATH})
     if high is not None:
@@ -56,6 +59,21 @@ def frame_intervals(orders: Orders, frame: Frame) -> Collection:
         )
     assert high is not None
     return high.with_columns(**{LOW: lit(None).cast("binary"), LOW_COPY: _whole(0), LOW_PATH: col(HIGH_PATH)})
+
+
+def in_order_of_rows(order: OrderSums, intervals: Collection) -> Collection:
+    """Return the intervals of peer groups with bounds in the order of rows, and the paths of the blocks there."""
+    blocks, intervals = order.blocks, intervals.drop(LOW_PATH, HIGH_PATH)
+    for place, copy, path in ((LOW, LOW_COPY, LOW_PATH), (HIGH, HIGH_COPY, HIGH_PATH)):
+        moved = each_value(intervals.rename({place: "place#"}), _among_rows, ["place#", copy], Field(place, BINARY))
+        moved = moved.drop("place#").with_columns(**{copy: _whole(0)})
+        intervals = route_down(moved, blocks.ways, blocks.parts, place, blocks.shape).rename({PATH: path})
+    return intervals
+
+
+def _among_rows(place: bytes | None, copy: int) -> bytes | None:
+    """Return a place of peers as one in the order of rows: before all of them, or behind."""
+    return None if place is None else place + (b"\xff" if copy == BEYOND else b"\0") * TIE_BYTES
 
 
 def whole_numbers(offset: int) -> int:

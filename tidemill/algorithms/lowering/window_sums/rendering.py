@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
-from tidemill.algorithms.lowering.window_sums.bounds import frame_intervals
-from tidemill.algorithms.lowering.window_sums.exclusions import in_order_of_rows, located, sums_without
-from tidemill.algorithms.lowering.window_sums.orders import COPY, PEERS, ROW, Orders
+from tidemill.algorithms.lowering.window_sums.bounds import frame_intervals, in_order_of_rows
+from tidemill.algorithms.lowering.window_sums.orders import COPY, ROW, Orders
 from tidemill.algorithms.lowering.window_sums.places import (
     ask_offset,
     finished_ranking,
@@ -17,14 +16,13 @@ from tidemill.algorithms.lowering.window_sums.places import (
     ranking_sums,
     value_at_offset,
 )
-from tidemill.algorithms.lowering.window_sums.summaries import FramedCall, Summary, summary
-from tidemill.algorithms.prefix_sums.interval_sum import HIGH, HIGH_COPY, LOW, LOW_COPY, sums_between
+from tidemill.algorithms.lowering.window_sums.summaries import Summary, summary
+from tidemill.algorithms.prefix_sums.interval_sum import sums_between
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums
 from tidemill.algorithms.prefix_sums.prefix_sum import sums_before_rows
 from tidemill.collections.collection import Collection, JoinKind
 from tidemill.dataflow.passes.row_keys import row_key
 from tidemill.dataflow.told import WorkedOut, column_for
-from tidemill.expressions.schema import Field
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall, OffsetCall, RankingCall, RowCheck, ValueCall, value_fields
 from tidemill.expressions.windows.bound import BoundWindowCall as Call
@@ -57,21 +55,19 @@ class _Framed:
     @property
     def each_row(self) -> bool:
         """Whether peers may have different frames."""
-        return not self.frame.whole and (self.frame.mode == "rows" or self.frame.exclusion != "no others")
+        return not self.frame.whole and self.frame.mode == "rows"
 
     @property
     def up_to_row(self) -> bool:
         """Whether the sums are prefix sums up to rows, or to peer groups."""
-        if self.frame.whole or self.frame.exclusion != "no others":
-            return False
-        return self.last_rows or (self.frame.start is None and self.frame.end == 0 and self.by_row == self.each_row)
+        so_far = self.frame.start is None and self.frame.end == 0 and self.by_row == self.each_row
+        return self.last_rows or so_far
 
     @property
     def never_empty(self) -> bool:
         """Whether each row's frame has the row itself in it."""
         start, end = (b if isinstance(b, int) else None for b in (self.frame.start, self.frame.end))
-        bounded = (self.frame.start is None or start == 0, self.frame.end is None or end == 0)
-        return all(bounded) and self.frame.exclusion == "no others"
+        return (self.frame.start is None or start == 0) and (self.frame.end is None or end == 0)
 
 
 @attrs.frozen
@@ -116,13 +112,8 @@ class _Rendering:
             if isinstance(call, OffsetCall):
                 ask_offset(orders, call, name)
             elif not isinstance(call, RankingCall):
-                found = self._summaries[name] = summary(call, orders.names, ordered=bool(orders.windows.order))
-                orders.ask(name, found.combination, by_row=self._in_order_of_rows(call, found))
-
-    @staticmethod
-    def _in_order_of_rows(call: FramedCall, found: Summary) -> bool:
-        frame = call.frame
-        return found.by_row or (not frame.whole and (frame.mode == "rows" or frame.exclusion != "no others"))
+                found = self._summaries[name] = summary(call, orders.names)
+                orders.ask(name, found.combination, by_row=found.by_row)
 
     def rows(self) -> Collection:
         """Return the rows with the calls' values; if any has values by copy, a row for each copy."""
@@ -164,8 +155,7 @@ class _Rendering:
         for name, one in self._summaries.items():
             call = self._calls[name]
             assert isinstance(call, (AggregateCall, ValueCall))
-            key = call.frame, self._in_order_of_rows(call, one), one.last_rows
-            found.setdefault(key, []).append(name)
+            found.setdefault((call.frame, one.by_row, one.last_rows), []).append(name)
         return [_Framed(frame, by_row, tuple(names), last) for (frame, by_row, last), names in found.items()]
 
     def _with_sums(self, rows: Collection, order: OrderSums, framed: _Framed) -> Collection:
@@ -173,11 +163,7 @@ class _Rendering:
         states = order.at_rows if framed.up_to_row else order.states
         keep = [n for n in rows.schema.names if n not in states.flat]
         row = [self._orders.names[i] for i in self._orders.windows.row]
-        rows = order.finished(rows, keep, at_rows=framed.up_to_row, row=row, known=self._known)
-        for name in framed.calls:
-            field = self.fields[name]
-            rows = self._summaries[name].finished(rows, name, Field(name, field.dtype, field.nullable))
-        return rows
+        return order.finished(rows, keep, at_rows=framed.up_to_row, row=row, known=self._known)
 
     def _sums(self, order: OrderSums, framed: _Framed) -> tuple[Collection, list[str]]:
         """Return the states of sums over a frame, and the columns that say for which rows."""
@@ -185,22 +171,9 @@ class _Rendering:
         if frame.whole:
             return partition_sums(order), [*orders.parts]
         key = orders.key(by_row=framed.each_row)
-        if frame.exclusion != "no others":
-            return sums_without(orders, order, self._by_row(frame), frame.exclusion), key
         if framed.up_to_row:
             return sums_before_rows(order, COPY if framed.by_row else None, inclusive=True), key
         intervals = frame_intervals(orders, frame)
         if framed.by_row and not framed.each_row:
-            intervals = located(order, in_order_of_rows(intervals))
+            intervals = in_order_of_rows(order, intervals)
         return sums_between(order, intervals, key), key
-
-    def _by_row(self, frame: Frame) -> Collection:
-        """Return the bounds of a frame for rows by copy, in the order of rows, each with the place of its peers."""
-        orders = self._orders
-        key, bounds = orders.key(by_row=True), (LOW, LOW_COPY, HIGH, HIGH_COPY)
-        copies = orders.copies.select(*key, PEERS)
-        intervals = frame_intervals(orders, frame)
-        if frame.mode == "rows":
-            return copies.join(intervals.select(*key, *bounds), on=key, nulls_equal=True)
-        peers = orders.key(by_row=False)
-        return copies.join(in_order_of_rows(intervals).select(*peers, *bounds), on=peers, nulls_equal=True)

@@ -15,7 +15,7 @@ import numpy as np
 from tidemill.renderer.embedded.kernels import sorting
 from tidemill.renderer.embedded.kernels.codec import float_values
 from tidemill.renderer.embedded.kernels.limbs import BITS, MASK, NOT_FINITE, LimbRows, consolidated_limbs, split
-from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, largest
+from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray, largest
 
 LEAST: Final = 1074
 """The least float is 2**-1074, so that is what limb 0 counts."""
@@ -150,15 +150,13 @@ def _kinds(values: Any) -> Ints:
     return np.where(np.isnan(values), _NAN, np.where(values > 0, _PLUS, _MINUS))
 
 
-def exact_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[list[int], list[bool]]:
+def exact_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[Any, Bools]:
     """Return the sums of limbs by owner as Python numbers, and whether NaN or an infinity is among them."""
-    sums, special = [0] * count, [False] * count
+    sums, special = np.zeros(count, object), np.zeros(count, np.bool_)
     owner, place, amount = _consolidated(owner, place, amount)
-    for o, p, a in zip(owner.tolist(), place.tolist(), amount.tolist(), strict=True):
-        if p >= _NAN:
-            special[o] = True
-        else:
-            sums[o] += a << BITS * p
+    special[owner[place >= _NAN]] = True
+    finite = place < _NAN
+    np.add.at(sums, owner[finite], amount[finite].astype(object) << BITS * place[finite])
     return sums, special
 
 

@@ -28,6 +28,7 @@ from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.embedded.kernels.times import alike
 from tidemill.renderer.embedded.kernels.updates import (
     NULL,
+    Bools,
     Codes,
     Ints,
     Rows,
@@ -224,7 +225,7 @@ class LimbSums(Accumulator):
         np.multiply(diffs, amount, out=kept[-1])
         return owner.take(which), kept
 
-    def exact(self, interesting: InterestingTimes, seen: Stored) -> tuple[list[int], list[bool]]:
+    def exact(self, interesting: InterestingTimes, seen: Stored) -> tuple[Any, Bools]:
         """Return the sum at each interesting time as a Python number, and whether NaN or an infinity is in it."""
         return exact_sums(len(interesting), *self._seen(interesting, seen))
 

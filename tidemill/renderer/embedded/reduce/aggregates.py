@@ -6,19 +6,17 @@ values themselves with their counts (min, max), and rows with their counts (firs
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
-from tidemill.renderer.embedded.kernels.codec import Interner, float_code, float_codes
+from tidemill.renderer.embedded.kernels.aggregate_values import known, mean_codes, spread_codes
+from tidemill.renderer.embedded.kernels.codec import Interner, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import LEAST
 from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.embedded.kernels.sorting import PART, gather, gathered
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, Rows, UpdateArray, first_numbers, ones
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray, first_numbers, ones
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, FloatSums, Groups, Shape, Since, SquareSums
@@ -122,8 +120,11 @@ class AggregateLogic:
             codes[:width] = keys.take(at, axis=1)
         for row, a in enumerate(self._aggregates, width):
             if a.column in self._floats and a.function in ("sum", "avg"):
-                totals = float_totals[a.column].take(present)
-                codes[row] = self._float_column(a, totals, sums[self._integers.count_row[a.column]])
+                totals, counts = float_totals[a.column].take(present), sums[self._integers.count_row[a.column]]
+                some = counts != 0
+                codes[row] = (
+                    known(some, float_codes(totals)) if a.function == "sum" else mean_codes(totals, counts, some)
+                )
             elif a.function in _SPREADS:
                 codes[row] = self._spread_column(a, interesting, stored_of, sums, present)
             elif a.function in ("min", "max"):
@@ -143,7 +144,7 @@ class AggregateLogic:
         sums: UpdateArray,
         present: Ints,
     ) -> Ints:
-        """Return variances or standard deviations, worked out in whole numbers and rounded once."""
+        """Return the codes of variances or standard deviations."""
         column, given = aggregate.column, aggregate.input
         assert column is not None
         assert given is not None
@@ -151,25 +152,12 @@ class AggregateLogic:
         squares, special = accumulator.exact(interesting, stored_of[id(accumulator)])
         if column in self._floats:
             floats = self._floats[column]
-            totals = floats.exact(interesting, stored_of[id(floats)])[0]
-            totals, unit = [totals[i] for i in present.tolist()], 1 << 2 * LEAST
+            totals, in_one = floats.exact(interesting, stored_of[id(floats)])[0].take(present), 1 << 2 * LEAST
         else:
-            totals, unit = self._integers.totals(column, sums), 10 ** (2 * given.scale)
-        counts = sums[self._integers.count_row[column]].tolist()
-        codes = np.full(len(present), NULL)
-        for i, at in enumerate(present.tolist()):
-            if counts[i] > 1:
-                spread = math.nan if special[at] else variance(totals[i], squares[at], counts[i], unit)
-                codes[i] = float_code(spread if aggregate.function == "variance" else root(spread))
-        return codes
-
-    @staticmethod
-    def _float_column(aggregate: BoundAggregate, totals: Any, counts: Ints) -> Ints:
-        some = counts != 0
-        if aggregate.function == "avg":
-            with np.errstate(invalid="ignore", over="ignore"):
-                totals = totals / np.where(some, counts, 1)
-        return np.where(some, float_codes(totals), NULL)
+            totals, in_one = self._integers.totals(column, sums), 10 ** (2 * given.scale)
+        counts = sums[self._integers.count_row[column]]
+        of_squares, special = squares.take(present), special.take(present)
+        return spread_codes(aggregate.function, totals, of_squares, counts, in_one, special)
 
 
 def _there(interesting: InterestingTimes, counts: Ints) -> Ints:
@@ -181,18 +169,6 @@ def _there(interesting: InterestingTimes, counts: Ints) -> Ints:
 
 def _kept(aggregate: BoundAggregate) -> frozenset[type[Accumulator]]:
     return ACCUMULATORS.get(aggregate.function, frozenset())
-
-
-def variance(total: int, squares: int, count: int, unit: int) -> float:
-    """Return the sample variance of numbers whose squares are counted in 1/unit."""
-    try:
-        return (squares * count - total * total) / (count * (count - 1) * unit)
-    except OverflowError:
-        return math.inf if squares * count > total * total else -math.inf
-
-
-def root(variance: float) -> float:
-    return math.sqrt(variance) if variance >= 0 else math.nan
 
 
 @LOGICS(Aggregates)

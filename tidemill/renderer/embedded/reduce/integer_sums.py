@@ -13,11 +13,11 @@ from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels import tables
-from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, is_long_decimal
-from tidemill.renderer.embedded.kernels.exact_quotients import halves_up
+from tidemill.renderer.embedded.kernels.aggregate_values import room_of, value_codes
+from tidemill.renderer.embedded.kernels.codec import Interner, is_long_decimal
 from tidemill.renderer.embedded.kernels.interner import SHORT
 from tidemill.renderer.embedded.kernels.limbs import BITS, MASK, LimbWeights, are_safe
-from tidemill.renderer.embedded.kernels.long_decimals import code_of, large_places, values_of
+from tidemill.renderer.embedded.kernels.long_decimals import large_places, values_of
 from tidemill.renderer.embedded.kernels.memory import zeros
 from tidemill.renderer.embedded.kernels.sorting import gather, gathered, nonzero, parts
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, Rows, UpdateArray, largest
@@ -25,12 +25,6 @@ from tidemill.renderer.embedded.operators.interesting_times import InterestingTi
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape
 
-_EXACT: Final = 1 << 53
-_FAR: Final = 1 << 29
-_SHORT: Final = 1 << 61
-"""Sums below this, and so high halves below the former, are far from what 64 bits hold."""
-_FEW: Final = 8
-"""Up to so many groups, decimals one by one in Python beat NumPy's calls."""
 _EACH: Final = 4
 """With so many updates a key, a table of all keys that there may be is not larger than a part of what they take."""
 _INT32: Final = 2**31
@@ -263,80 +257,52 @@ class IntegerSums(Accumulator):
         counts: Ints = sums[self.count_row[aggregate.column]]
         if aggregate.function == "count":
             return counts
-        assert aggregate.column is not None
-        row, limbs = self._limbs[aggregate.column]
-        some = counts != 0
-        if aggregate.function in ("bool_or", "bool_and"):  # true is 1, so the sum counts what is true
-            true = sums[row] + (sums[row + 1] << BITS)
-            return np.where(some, true > 0 if aggregate.function == "bool_or" else counts - true <= 0, NULL)
-        fit = len(sums) == self.weights
-        if fit and limbs == 2 and not aggregate.output.is_decimal:  # noqa: PLR2004
-            low, high = sums[row], sums[row + 1]
-            high = high + (low >> BITS)
-            fits = (high >= -(1 << 31)) & (high < 1 << 31)
-            total = (high << BITS) + (low & MASK)
-            if aggregate.function == "sum":
-                over = some & (~fits | (total == NULL))
-                if over.any():
-                    raise group.overflow(aggregate, int(group.present[over.argmax()]))
-                return total if np.count_nonzero(some) == len(some) else np.where(some, total, NULL)
-            if fits.all() and max(largest(total), largest(counts)) < _EXACT:
-                return np.where(some, float_codes(total / np.where(some, counts, 1)), NULL)
-        codes, left = np.full(len(counts), NULL), some
-        if fit and aggregate.output.is_decimal and len(counts) > _FEW:
-            left = some & ~self._short(aggregate, sums, codes)
-        places = left.nonzero()[0]  # in Python numbers: the rare cases, few decimals, means of more than 53 bits
-        totals = self.totals(aggregate.column, sums.take(places, axis=1))
-        for i, total in zip(places.tolist(), totals, strict=True):
-            codes[i] = self._code(aggregate, total, int(counts[i]), group, i)
+        assert aggregate.input is not None
+        types, present = (aggregate.input, aggregate.output), group.present
+        totals, short = self._short_totals(aggregate, sums)
+
+        def values(places: Ints | slice, totals: Any) -> Ints:
+            def refuse(beyond: Bools) -> None:
+                raise group.overflow(aggregate, int(present[places][beyond.argmax()]))
+
+            of = counts[places]
+            some = of != 0
+            given = None if np.count_nonzero(some) == len(some) else some
+            return value_codes(aggregate.function, totals, of, given, types, self._interner, refuse)
+
+        if short.all():
+            return values(slice(None), totals)
+        codes = np.empty_like(counts)
+        some, rest = short.nonzero()[0], (~short).nonzero()[0]
+        codes[some] = values(some, totals.take(some))
+        codes[rest] = values(rest, self.totals(aggregate.column, sums.take(rest, axis=1)))
         return codes
 
-    def _short(self, aggregate: BoundAggregate, sums: UpdateArray, codes: Ints) -> Bools:
-        """Work out decimals for the groups whose sums are far from 64 bits, and return which these are."""
-        given, out = aggregate.input, aggregate.output
+    def _short_totals(self, aggregate: BoundAggregate, sums: UpdateArray) -> tuple[Ints, Bools]:
+        """Return the sums of a column, and which of them are so short that all that is made of them is of 64 bits."""
         assert aggregate.column is not None
-        assert given is not None
+        assert aggregate.input is not None
         row, limbs = self._limbs[aggregate.column]
-        unit, counts = 10 ** (out.scale - given.scale), sums[self.count_row[aggregate.column]]
         low, high = sums[row], sums[row + 1]
         high = high + (low >> BITS)
-        values = (high << BITS) + (low & MASK)
-        short: Bools = (counts != 0) & (high >= -_FAR) & (high < _FAR) & (np.abs(values) < _SHORT // unit)
+        totals = (high << BITS) + (low & MASK)
+        room = room_of(aggregate.function, aggregate.input, aggregate.output)
+        most = (INT64_LIMIT // room >> BITS) - 1
+        short: Bools = (high >= -most) & (high <= most)
         for more in sums[row + 2 : row + limbs]:
             short &= more == 0
-        values = np.where(short, values, 0) * unit
-        if aggregate.function != "sum":
-            values = halves_up(np.where(counts < 0, -values, values), np.maximum(np.abs(counts), 1))
-        short &= np.abs(values) < min(10**out.precision, _SHORT)
-        codes[short] = values[short]
-        return short
-
-    def totals(self, column: int, sums: UpdateArray) -> list[int]:
-        """Return the sums of a column as Python numbers."""
-        row, limbs = self._limbs[column]
-        parts = sums[row : row + limbs].tolist()
         if len(sums) > self.weights:
-            parts.append(sums[self.weights + self._number_of[row]].tolist())
-        return [sum(part[i] << BITS * j for j, part in enumerate(parts)) for i in range(sums.shape[1])]
+            short &= sums[self.weights + self._number_of[row]] == 0
+        return totals, short
 
-    def _code(self, aggregate: BoundAggregate, total: int, count: int, group: Groups, i: int) -> int:
-        out, given = aggregate.output, aggregate.input
-        if not out.is_decimal and aggregate.function == "sum":
-            if abs(total) > INT64_LIMIT:
-                raise group.overflow(aggregate, int(group.present[i]))
-            return total
-        if not out.is_decimal:
-            (code,) = float_codes(np.array([total / count])).tolist()
-            return int(code)
-        assert given is not None
-        scaled = total * 10 ** (out.scale - given.scale)
-        value = scaled if aggregate.function == "sum" else _half_up(scaled, count)
-        if abs(value) >= 10**out.precision:
-            raise group.overflow(aggregate, int(group.present[i]))
-        if is_long_decimal(out):
-            return code_of(value, self._interner)
-        assert -INT64_LIMIT <= value <= INT64_LIMIT
-        return value
+    def totals(self, column: int | None, sums: UpdateArray) -> Any:
+        """Return the sums of a column as Python numbers."""
+        assert column is not None
+        row, limbs = self._limbs[column]
+        parts = [sums[row + i] for i in range(limbs)]
+        if len(sums) > self.weights:
+            parts.append(sums[self.weights + self._number_of[row]])
+        return sum(part.astype(object) << BITS * i for i, part in enumerate(parts))
 
 
 def _counted_in_bytes(count: int, owner: Callable[[slice], Ints], rows: int) -> npt.NDArray[np.uint8] | None:
@@ -356,10 +322,3 @@ def _counted_in_bytes(count: int, owner: Callable[[slice], Ints], rows: int) -> 
             if int(found.sum(dtype=np.int64)) != done:
                 return None
     return found if looked == done or int(found.sum(dtype=np.int64)) == done else None
-
-
-def _half_up(numerator: int, denominator: int) -> int:
-    """Return the quotient rounded to a whole number, halves away from zero."""
-    quotient, rest = divmod(abs(numerator), abs(denominator))
-    rounded = quotient + (2 * rest >= abs(denominator))
-    return rounded if (numerator < 0) == (denominator < 0) else -rounded

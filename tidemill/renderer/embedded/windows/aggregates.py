@@ -13,15 +13,23 @@ from typing import Any, Final
 
 import numpy as np
 
+from tidemill.boundary.exact_sums import Exact
 from tidemill.boundary.list_columns import MOST_VALUES
 from tidemill.boundary.values import INT64_LIMIT
-from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import AggregateCall
+from tidemill.expressions.windows.calls import ONCE_IS_ENOUGH
 from tidemill.expressions.windows.frames import Frame
-from tidemill.expressions.windows.in_order import ONCE_IS_ENOUGH
-from tidemill.renderer.embedded.kernels.codec import Interner, float_codes, float_values, is_long_decimal, order_ranks
-from tidemill.renderer.embedded.kernels.exact_quotients import halves_up, quotients
-from tidemill.renderer.embedded.kernels.long_decimals import codes_of, values_of
+from tidemill.renderer.embedded.kernels.aggregate_values import (
+    filled,
+    known,
+    mean_codes,
+    quotients,
+    room_of,
+    spread_codes,
+    value_codes,
+)
+from tidemill.renderer.embedded.kernels.codec import float_codes, float_values, is_long_decimal, order_ranks
+from tidemill.renderer.embedded.kernels.long_decimals import values_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints, largest
 from tidemill.renderer.embedded.windows.distinct import DistinctSums
 from tidemill.renderer.embedded.windows.frame import (
@@ -34,7 +42,7 @@ from tidemill.renderer.embedded.windows.frame import (
     over_groups,
     prefix_counts,
 )
-from tidemill.renderer.embedded.windows.summaries import MANTISSA, Extreme, FloatSum, Summary, exact_floats
+from tidemill.renderer.embedded.windows.summaries import MANTISSA, Extreme, Summary, exact_floats
 
 TRUE: Final = 1
 """The code of true."""
@@ -47,10 +55,10 @@ def aggregate(rows: Partitions, call: AggregateCall) -> Ints:
 
 
 def _count(rows: Partitions, call: AggregateCall) -> Ints:
-    known = None if call.aggregate.column is None else rows.known(call.aggregate.column)
+    has_value = None if call.aggregate.column is None else rows.known(call.aggregate.column)
     beyond = _count_beyond(rows, call)
-    if _is_of_distinct(call) or known is not None:
-        marks = np.ones(len(rows), np.int64) if known is None else known.astype(np.int64)
+    if _is_of_distinct(call) or has_value is not None:
+        marks = np.ones(len(rows), np.int64) if has_value is None else has_value.astype(np.int64)
         counts: Ints = _summation(rows, call).of(marks)
         return counts if beyond is None else counts + beyond
     lengths = [end - start for start, end in frame_parts(rows, call.frame)]
@@ -61,8 +69,8 @@ def _count(rows: Partitions, call: AggregateCall) -> Ints:
 def _count_beyond(rows: Partitions, call: AggregateCall) -> Ints | None:
     if call.aggregate.column is None:
         return rows.count_beyond(call.frame)
-    known = rows.beyond(call.frame, Summary("known", call.aggregate.column))
-    return None if known is None else np.array(known, np.int64).repeat(rows.sizes)
+    counts = rows.beyond(call.frame, Summary("known", call.aggregate.column))
+    return None if counts is None else np.array(counts, np.int64).repeat(rows.sizes)
 
 
 def _some(rows: Partitions, call: AggregateCall) -> Bools | None:
@@ -84,31 +92,24 @@ def _summation(rows: Partitions, call: AggregateCall) -> _FrameSums | DistinctSu
     return _FrameSums(frame_parts(rows, call.frame))
 
 
-def _sum(rows: Partitions, call: AggregateCall) -> Ints:
-    output = call.output
+def _added_up(rows: Partitions, call: AggregateCall) -> Ints:
+    """Return sums, means, and whether any or all values are true."""
+    function, given, output = call.aggregate.function, rows.types[_column(call)], call.output
     summed, some = _summation(rows, call), _some(rows, call)
-    if output.name == "float64":
-        return _where(some, float_codes(_floats(rows, call, summed)))
-    total = _total(rows, call, summed)
-    if output.is_decimal:
-        return _decimals(rows, total, some, output)
-    return _where(some, _checked(rows, total, INT64_LIMIT).astype(np.int64, copy=False))
-
-
-def _avg(rows: Partitions, call: AggregateCall) -> Ints:
-    column, output = _column(call), call.output
-    summed, counts = _summation(rows, call), _count(rows, call)
-    some = _some(rows, call)
-    if some is not None or rows.excerpt is not None:  # frames of rows that are only looked at may be found empty
+    counts = None if function == "sum" else _count(rows, call)
+    if counts is not None and rows.excerpt is not None:  # frames of rows that are only looked at may be found empty
         counts = np.maximum(counts, 1)
-    if rows.types[column].name == "float64":
-        with np.errstate(invalid="ignore"):
-            return _where(some, float_codes(_floats(rows, call, summed) / counts))
-    if not output.is_decimal:
-        return _where(some, float_codes(quotients(_total(rows, call, summed), counts)))
-    unit = 10 ** (output.scale - rows.types[column].scale)
-    total = _total(rows, call, summed, times=4 * unit)
-    return _decimals(rows, halves_up(total * unit, counts), some, output)
+    if given.name == "float64":
+        totals = _floats(rows, call, summed)
+        return known(some, float_codes(totals)) if counts is None else mean_codes(totals, counts, some)
+    total = _total(rows, call, summed, times=room_of(function, given, output))
+
+    def refuse(beyond: Bools) -> None:
+        place = rows.first_wanted(beyond)
+        if place is not None:
+            raise RefusedError(place, "overflow")
+
+    return value_codes(function, total, counts, some, (given, output), rows.interner, refuse)
 
 
 def _total(rows: Partitions, call: AggregateCall, summed: _FrameSums | DistinctSums, *, times: int = 1) -> Any:
@@ -122,60 +123,42 @@ def _total(rows: Partitions, call: AggregateCall, summed: _FrameSums | DistinctS
 
 
 def _spread(rows: Partitions, call: AggregateCall) -> Ints:
-    """Return variances or standard deviations: quotients of whole numbers."""
+    """Return variances or standard deviations."""
     column = _column(call)
     dtype = rows.types[column]
     summed, counts = _summation(rows, call), _count(rows, call)
-    special, power = None, 0
+    special, unit, kinds = None, 0, ("whole", "squares")
     if dtype.name == "float64":
         values, special = _finite(rows, column)
-        whole, power = exact_floats(values)
+        (whole, unit), kinds = exact_floats(values), ("floats", "floats squared")
     else:
         whole = _whole_numbers(rows, column, squared=True, times=2)
-    beyond = _spread_beyond(rows, call)
-    if beyond is None:
-        totals, squares = summed.of(whole), summed.of(whole * whole)
+    sums, squares = (rows.beyond(call.frame, Summary(kind, column)) for kind in kinds)
+    beyond = None
+    if sums is None or squares is None:
+        totals, of_squares = summed.of(whole), summed.of(whole * whole)
     else:
-        unit = min([power, *(some.unit for some, _ in beyond)])
-        whole, power = whole.astype(object) << (power - unit), unit
-        more = _objects([some.at_unit(unit) for some, _ in beyond], rows.sizes)
-        more_squares = _objects([some.at_unit(2 * unit) for _, some in beyond], rows.sizes)
-        totals, squares = summed.of(whole) + more, summed.of(whole * whole) + more_squares
-    scale = 10 ** (2 * dtype.scale) << -2 * power
-    several = counts > 1
-    pairs = np.where(several, counts * (counts - 1), 1)
-    small = beyond is None and max(rows.longest, 1) ** 2 * scale <= INT64_LIMIT
-    found = quotients(squares * counts - totals * totals, (pairs if small else pairs.astype(object)) * scale)
-    if call.aggregate.function == "stddev":
-        found = np.sqrt(found)
+        beyond, more = ([v if isinstance(v, Exact) else Exact(v) for v in some] for some in (sums, squares))
+        least = min(unit, *(v.unit for v in beyond))
+        whole, unit = whole.astype(object) << (unit - least), least
+        totals = summed.of(whole) + _objects([v.at_unit(unit) for v in beyond], rows.sizes)
+        of_squares = summed.of(whole * whole) + _objects([v.at_unit(2 * unit) for v in more], rows.sizes)
+    in_one = 10 ** (2 * dtype.scale) << -2 * unit
     special = _special_in_frame(rows, summed, special, beyond)
-    if special is not None:
-        found = np.where(special, math.nan, found)
-    return _where(several, float_codes(found))
-
-
-def _spread_beyond(rows: Partitions, call: AggregateCall) -> list[tuple[FloatSum, FloatSum]] | None:
-    """Return the sums of what is not here, and of its squares, for each partition; None for nothing."""
-    column = _column(call)
-    if rows.types[column].name == "float64":
-        sums, squares = (rows.beyond(call.frame, Summary(kind, column)) for kind in ("floats", "floats squared"))
-    else:
-        sums, squares = (rows.beyond(call.frame, Summary(kind, column)) for kind in ("whole", "squares"))
-        sums, squares = (None if some is None else [FloatSum(n) for n in some] for some in (sums, squares))
-    return None if sums is None or squares is None else list(zip(sums, squares, strict=True))
+    return spread_codes(call.aggregate.function, totals, of_squares, counts, in_one, special)
 
 
 def _special_in_frame(
     rows: Partitions,
     summed: _FrameSums | DistinctSums,
     special: Bools | None,
-    beyond: list[tuple[FloatSum, FloatSum]] | None,
+    beyond: list[Exact] | None,
 ) -> Bools | None:
     """Return whether frames have NaN or an infinity, of which it is known where here there are some."""
     in_frame = None if special is None else summed.of(special.astype(np.int64)) > 0
     if beyond is None:
         return in_frame
-    elsewhere = np.array([some.nan + some.plus + some.minus > 0 for some, _ in beyond]).repeat(rows.sizes)
+    elsewhere = np.array([some.special is not None for some in beyond]).repeat(rows.sizes)
     return elsewhere if in_frame is None else in_frame | elsewhere
 
 
@@ -185,7 +168,7 @@ def _floats(rows: Partitions, call: AggregateCall, summed: _FrameSums | Distinct
     values, special = _finite(rows, column)
     beyond = rows.beyond(call.frame, Summary("floats", column)) or []
     totals = _float_totals(values, summed, rows.longest, (beyond, rows.sizes) if beyond else None)
-    if special is None and not any(some.nan or some.plus or some.minus for some in beyond):
+    if special is None and all(some.special is None for some in beyond):
         return totals
     given = float_values(rows.codes(column))
     if special is None:
@@ -201,36 +184,12 @@ def _floats(rows: Partitions, call: AggregateCall, summed: _FrameSums | Distinct
 
 def _finite(rows: Partitions, column: int) -> tuple[Any, Bools | None]:
     """Return a column's floats, with 0 for NULL, NaN and infinities; and where these last two are, if anywhere."""
-    values, known = float_values(rows.codes(column)), rows.known(column)
+    values, has_value = float_values(rows.codes(column)), rows.known(column)
     finite = np.isfinite(values)
     if finite.all():
-        return (values if known is None else np.where(known, values, 0.0)), None
-    special = ~finite if known is None else ~finite & known
-    return np.where(finite if known is None else finite & known, values, 0.0), special
-
-
-def _decimals(rows: Partitions, total: Any, some: Bools | None, output: DType) -> Ints:
-    if some is not None:
-        total = np.where(some, total, 0)
-    return _where(some, _decimal_codes(_checked(rows, total, 10**output.precision - 1), output, rows.interner))
-
-
-def _checked(rows: Partitions, numbers: Any, limit: int) -> Any:
-    """Return numbers; `RefusedError` for the first that is beyond a limit, where nobody asks for them 0 instead."""
-    if numbers.dtype != object and limit >= INT64_LIMIT:
-        return numbers
-    beyond = ((numbers > limit) | (numbers < -limit)).astype(np.bool_, copy=False)
-    if not beyond.any():
-        return numbers
-    place = rows.first_wanted(beyond)
-    if place is not None:
-        raise RefusedError(place, "overflow")
-    return np.where(beyond, 0, numbers)
-
-
-def _where(some: Bools | None, codes: Ints) -> Ints:
-    """Return codes, NULL where there are none."""
-    return codes if some is None else np.where(some, codes, NULL)
+        return filled(has_value, values), None
+    special = ~finite if has_value is None else ~finite & has_value
+    return np.where(finite if has_value is None else finite & has_value, values, 0.0), special
 
 
 def _extreme(rows: Partitions, call: AggregateCall) -> Ints:
@@ -275,13 +234,6 @@ def _greatest(numbers: Ints, rows: Partitions, frame: Frame) -> Ints:
     return found
 
 
-def _bool(rows: Partitions, call: AggregateCall) -> Ints:
-    counts = _count(rows, call)
-    true = _total(rows, call, _summation(rows, call))
-    found = true > 0 if call.aggregate.function == "bool_or" else true == counts
-    return np.where(counts > 0, found, NULL)
-
-
 def _column(call: AggregateCall) -> int:
     assert call.aggregate.column is not None
     return call.aggregate.column
@@ -321,15 +273,14 @@ def _whole_numbers(rows: Partitions, column: int, *, squared: bool = False, time
         if values.dtype == object:
             return values
     else:
-        known = rows.known(column)
-        values = codes if known is None else np.where(known, codes, 0)
+        values = filled(rows.known(column), codes)
     most = largest(values) * rows.longest + more
     fits = (most**2 if squared else most) * times <= INT64_LIMIT
     return values if fits else values.astype(object)
 
 
 def _float_totals(
-    values: Any, summed: _FrameSums | DistinctSums, longest: int, beyond: tuple[list[FloatSum], Ints] | None = None
+    values: Any, summed: _FrameSums | DistinctSums, longest: int, beyond: tuple[list[Exact], Ints] | None = None
 ) -> Any:
     """Return the correctly rounded sums of finite floats over each frame, of at most so many values.
 
@@ -374,14 +325,6 @@ def _objects(values: Sequence[int], counts: Ints) -> Any:
     found = np.empty(len(values), object)
     found[:] = values
     return found.repeat(counts)
-
-
-def _decimal_codes(totals: Any, dtype: DType, interner: Interner) -> Ints:
-    """Return the codes of decimals, given as whole numbers of their type's last digit."""
-    if is_long_decimal(dtype):
-        return codes_of(totals, interner)
-    codes: Ints = totals.astype(np.int64, copy=False)
-    return codes
 
 
 # -- extremes and lists ------------------------------------------------------------------------------------------------
@@ -435,6 +378,6 @@ def _lists(rows: Partitions, call: AggregateCall) -> Ints:
 
 
 _AGGREGATES: Final[dict[str, Callable[[Partitions, AggregateCall], Ints]]] = {
-    "count": _count, "sum": _sum, "avg": _avg, "variance": _spread, "stddev": _spread, "min": _extreme,
-    "max": _extreme, "bool_or": _bool, "bool_and": _bool, "list": _lists,
+    "count": _count, "list": _lists, **dict.fromkeys(("sum", "avg", "bool_or", "bool_and"), _added_up),
+    **dict.fromkeys(("variance", "stddev"), _spread), **dict.fromkeys(("min", "max"), _extreme),
 }  # fmt: skip

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from tidemill.boundary import exact_sums
+from tidemill.boundary.exact_sums import Exact
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.kernels.codec import (
@@ -27,7 +29,7 @@ from tidemill.renderer.embedded.kernels.long_decimals import values_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 
 __all__ = [
-    "MANTISSA", "Extreme", "FloatSum", "RunningSummaries", "Summarise", "Summary", "exact_floats", "summariser",
+    "MANTISSA", "Extreme", "RunningSummaries", "Summarise", "Summary", "exact_floats", "summariser",
     "together",
 ]  # fmt: skip
 
@@ -52,20 +54,6 @@ class Summary(NamedTuple):
     """How many codes from an end on."""
 
 
-class FloatSum(NamedTuple):
-    """The exact sum of finite floats, a whole number of some power of two, and how many others there are."""
-
-    whole: int = 0
-    unit: int = 0
-    nan: int = 0
-    plus: int = 0
-    minus: int = 0
-
-    def at_unit(self, unit: int) -> int:
-        """Return the sum as a whole number of another unit, which is not larger."""
-        return self.whole << (self.unit - unit)
-
-
 class Extreme(NamedTuple):
     """A code, with what sorts as its value does."""
 
@@ -73,7 +61,7 @@ class Extreme(NamedTuple):
     code: int
 
 
-Value: TypeAlias = int | FloatSum | Extreme | tuple[int, ...]
+Value: TypeAlias = int | Exact | Extreme | tuple[int, ...]
 
 
 Summarise: TypeAlias = Callable[[Summary, Ints], Any]
@@ -155,14 +143,14 @@ def _squares(codes: Ints, dtype: DType, interner: Interner) -> int:
     return int((numbers * numbers).sum())
 
 
-def _floats(codes: Ints, _dtype: DType, _interner: Interner, *, squared: bool = False) -> FloatSum:
+def _floats(codes: Ints, _dtype: DType, _interner: Interner, *, squared: bool = False) -> Exact:
     values = float_values(codes.compress(codes != NULL))
     finite = values.compress(np.isfinite(values))
     numbers, unit = exact_floats(finite)
     if squared:
         numbers, unit = numbers * numbers, 2 * unit
     special = (np.count_nonzero(np.isnan(values)), *(np.count_nonzero(values == s * np.inf) for s in (1, -1)))
-    return FloatSum(int(numbers.sum()) if len(finite) else 0, unit, *map(int, special))
+    return Exact(int(numbers.sum()) if len(finite) else 0, unit, *map(int, special))
 
 
 def _least(codes: Ints, dtype: DType, interner: Interner) -> int | Extreme:
@@ -207,20 +195,13 @@ _ENDS: Final[dict[str, Callable[[Any, int], Any]]] = {
 }  # fmt: skip
 
 
-def _float_sums(values: Iterable[FloatSum]) -> FloatSum:
-    some = list(values)
-    unit = min((value.unit for value in some), default=0)
-    counts = (sum(v[i] for v in some) for i in (2, 3, 4))
-    return FloatSum(sum(value.at_unit(unit) for value in some), unit, *counts)
-
-
 _TOGETHER: Final[dict[str, Callable[[Iterable[Any]], Any]]] = {
     "known": sum,
     "some": partial(max, default=0),
     "whole": sum,
     "squares": sum,
-    "floats": _float_sums,
-    "floats squared": _float_sums,
+    "floats": exact_sums.together,
+    "floats squared": exact_sums.together,
     "least": lambda values: min((v for v in values if v != NULL), default=NULL),
     "greatest": lambda values: max((v for v in values if v != NULL), default=NULL),
 }
