@@ -27,8 +27,8 @@ Trace: TypeAlias = dict[tuple[Row, Time], int]
 ENGINES: Final = {
     "reference": ("tidemill.renderer.reference", "Reference"),
     "embedded": ("tidemill.renderer.engines", "Embedded"),
-    "spark": ("tidemill.testing.histories", "SparkHistories"),
-    "spark-live": ("tidemill.testing.livespark", "SparkLive"),
+    "spark": ("tidemill.testing.spark_engines", "SparkHistories"),
+    "spark-live": ("tidemill.testing.spark_engines", "SparkLive"),
 }
 """Where each engine is; it is imported when it is used."""
 DEFAULT_BATCHINGS: tuple[Plan, ...] = (all_at_once, time_by_time, shuffled(0), shuffled(1))
