@@ -24,9 +24,8 @@ from tidemill.renderer.diagram.svg import DirectionOrAuto, checked_direction, sv
 from tidemill.renderer.diagram.text_formats import dot_of, mermaid_of
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.engines import load as load_run
-from tidemill.renderer.runs.engine import Engine
 from tidemill.renderer.runs.progress import Watcher, display_here
-from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.run import Engine, Run
 
 if TYPE_CHECKING:
     import networkx as nx

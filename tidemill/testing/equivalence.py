@@ -17,8 +17,7 @@ from tidemill.dataflow.nodes import Input
 from tidemill.dataflow.passes.pipeline import Passes
 from tidemill.errors import StepError, UnknownNameError, brief, did_you_mean
 from tidemill.flow import Dataflow
-from tidemill.renderer.runs.engine import Engine
-from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.run import Engine, Run
 from tidemill.testing.batchings import Batching, Feed, Given, Move, Plan, all_at_once, shuffled, time_by_time
 
 Row: TypeAlias = tuple[Any, ...]
@@ -165,7 +164,8 @@ def _move(run: Run, move: Move) -> None:
         run.advance_to(move.to) if move.to.elements else run.close_inputs()
         return
     stepper, node = run._stepper, run.graph.inputs[move.input]  # noqa: SLF001 - watermarks move apart from inputs, too
-    stepper.move(stepper.frontiers.advanced_to(move.to, [node]) if move.to.elements else {node: Antichain()})
+    frontiers = stepper.frontiers
+    stepper.take(frontiers.advanced_to(move.to, [node]) if move.to.elements else frontiers.closed([node]))
 
 
 def _read(run: Run, output: str, trace: Trace) -> None:
