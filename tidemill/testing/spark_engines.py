@@ -23,11 +23,10 @@ from tidemill.renderer.reference.upserts import Upserts
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.metrics import Memory, Metrics
 from tidemill.renderer.runs.progress import OperatorProgress
-from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.runs.stepper import Stepper
-from tidemill.renderer.runs.writes import Writes
+from tidemill.renderer.runs.writes import Change, Queued, Writes
 from tidemill.renderer.spark.live import Spark
 
 

@@ -17,9 +17,8 @@ from tidemill.errors import EngineError, RowError, TidemillError, TimeError, bri
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.failures import of_node
 from tidemill.renderer.runs.frontiers import Frontiers
-from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.stepper import Stepper
-from tidemill.renderer.runs.writes import Writes, checked_puts, each_deleted, keys_of, writes_of
+from tidemill.renderer.runs.writes import Change, Queued, Writes, checked_puts, each_deleted, keys_of, writes_of
 
 OnError: TypeAlias = Literal["raise", "collect"]
 """What becomes of rows that do not fit: the whole batch is refused, or they are left out and returned."""

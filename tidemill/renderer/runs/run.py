@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, Protocol, Self, TypeVar, cast, final, overload
 
 from tidemill.boundary.feeds import Fed
-from tidemill.boundary.paths import file_path
+from tidemill.boundary.files import file_path
 from tidemill.boundary.results import Rows, Updates, following
 from tidemill.boundary.sorting_out import RefusedRow
 from tidemill.dataflow.fingerprint import function_prints
@@ -22,11 +22,9 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import EngineError, StateError, TidemillError, TimeError, UnknownNameError, did_you_mean
-from tidemill.renderer.diagram.bundle import bundle_of
-from tidemill.renderer.diagram.explorer_page import data_of, page_of
-from tidemill.renderer.diagram.record import record_of
+from tidemill.renderer.diagram.explorer_page import data_of, page_of, record_of
 from tidemill.renderer.diagram.scene import Scene
-from tidemill.renderer.diagram.svg import DirectionOrAuto, checked_direction, svg_of
+from tidemill.renderer.diagram.svg import DirectionOrAuto, bundle_of, checked_direction, svg_of
 from tidemill.renderer.diagram.why import Why
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.intake import Intake, OnError, require_key

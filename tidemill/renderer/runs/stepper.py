@@ -15,10 +15,10 @@ from tidemill.renderer.runs.frontiers import Frontiers, Move
 from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.lifecycle import Lifecycle
 from tidemill.renderer.runs.progress import OperatorProgress, Watcher
-from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import Listeners, StepInfo
 from tidemill.renderer.runs.system_errors import advice
+from tidemill.renderer.runs.writes import Change
 
 SLOW: Final = 2.0
 """Seconds from which on a step is said to be slow."""
