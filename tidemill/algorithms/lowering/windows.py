@@ -1,4 +1,4 @@
-"""Window calls: as a Reduce over rows with all that calls read beside them, or as sums over their order; or on close."""
+"""Window calls: as a Reduce over rows with all that calls read beside them, or sums over their order; or on close."""
 
 from __future__ import annotations
 

@@ -11,10 +11,6 @@ import attrs
 
 from tidemill.expressions.types import FLOAT64, DType
 
-__all__ = [
-    "NOT_A_NUMBER", "SPECIAL", "DecimalOf", "Packing", "exact", "float_of", "packed", "unpacked",
-]  # fmt: skip
-
 NOT_A_NUMBER, PLUS, MINUS = b"?", b"+", b"-"
 SPECIAL: Final = {NOT_A_NUMBER: math.nan, PLUS: math.inf, MINUS: -math.inf}
 """What sums with such values come to. No number is packed into one byte."""

@@ -1,4 +1,4 @@
-"""Sharing what is equal: operators, and arrangements, one index for all who look up by the same key, outside of loops."""
+"""Sharing what is equal: operators; and arrangements, one index for all who look up by the same key."""
 
 from __future__ import annotations
 

@@ -41,8 +41,6 @@ from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_ti
 from tidemill.renderer.reference.windows import with_values
 from tidemill.renderer.runs import failures
 
-__all__: list[str] = []
-
 Pairs = dict[tuple[Row, Row], int]
 
 

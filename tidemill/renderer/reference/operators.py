@@ -37,8 +37,6 @@ from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.registry import Registry
 
-__all__: list[str] = []
-
 # Linear operators: update by update.
 
 

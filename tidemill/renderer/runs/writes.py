@@ -1,4 +1,4 @@
-"""Checked changes on their way to an input: updates; for one with a key writes, rows to put there and keys to delete."""
+"""Checked changes on their way to an input: updates; for one with a key, rows to put there and keys to delete."""
 
 from __future__ import annotations
 
