@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _explore(arguments: argparse.Namespace) -> int:
-    from tidemill.renderer.diagram.record import page_of_record  # noqa: PLC0415 - as for the demo
+    from tidemill.renderer.diagram.explorer_page import page_of_record  # noqa: PLC0415 - as for the demo
 
     text = page_of_record(arguments.record)
     page: Path = arguments.to or arguments.record.with_name(f"{arguments.record.name}.html")

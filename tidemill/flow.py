@@ -8,25 +8,23 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import tidemill.algorithms.lowering  # noqa: F401 - lowerings put themselves into the table of the pass
-from tidemill.boundary.paths import file_path
+from tidemill.boundary.files import file_path
 from tidemill.collections.building import Building
 from tidemill.dataflow.composites import Composite
-from tidemill.dataflow.explain import explain
+from tidemill.dataflow.graph import explain
 from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.dataflow.passes.row_keys import without_keys
 from tidemill.errors import EngineError, TimeError
 from tidemill.provenance import answer, kept_name, with_inputs_kept
-from tidemill.renderer.diagram.bundle import bundle_of
 from tidemill.renderer.diagram.explorer_page import data_of, page_of
 from tidemill.renderer.diagram.scene import scene_of
-from tidemill.renderer.diagram.svg import DirectionOrAuto, checked_direction, svg_of
+from tidemill.renderer.diagram.svg import DirectionOrAuto, bundle_of, checked_direction, svg_of
 from tidemill.renderer.diagram.text_formats import dot_of, mermaid_of
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.engines import load as load_run
-from tidemill.renderer.runs.engine import Engine
 from tidemill.renderer.runs.progress import Watcher, display_here
-from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.run import Engine, Run
 
 if TYPE_CHECKING:
     import networkx as nx

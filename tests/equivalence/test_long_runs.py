@@ -1,11 +1,11 @@
 """The command for long runs: it counts what it compared, and stops at a disagreement."""
 
 import pytest
+from random_cases import main
 
 from tidemill.renderer.embedded.operators import watermarks
 from tidemill.renderer.embedded.operators.threshold import ThresholdOperator
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
-from tidemill.testing.__main__ import main
 
 
 def test_cases_are_counted(capsys):

@@ -9,7 +9,7 @@ from running import KV, examples, new_flow
 
 import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, time_by_time, updates
-from tidemill.testing.livespark import SparkLive
+from tidemill.testing.spark_engines import SparkLive
 
 SETTINGS: dict[str, Any] = {
     "phases": [Phase.explicit, Phase.reuse, Phase.generate],  # shrinking would run hundreds of jobs

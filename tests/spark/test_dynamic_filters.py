@@ -16,7 +16,7 @@ from tidemill.renderer.spark.dataframes import updates_of
 from tidemill.renderer.spark.live import spilled_state, state_files
 from tidemill.renderer.spark.live.executor_step import ExecutorStep
 from tidemill.testing import check_equivalent, shuffled, time_by_time, updates
-from tidemill.testing.livespark import SparkLive
+from tidemill.testing.spark_engines import SparkLive
 
 SETTINGS: dict[str, Any] = {
     "phases": [Phase.explicit, Phase.reuse, Phase.generate],

@@ -6,7 +6,7 @@ import pytest
 from graph_oracles import ALGORITHMS, EDGES, ROOTS, built
 from running import at, grid, new_flow, start
 
-from tidemill.testing.histories import SparkHistories
+from tidemill.testing.spark_engines import SparkHistories
 
 ON_SPARK = ["bfs", "connected_components", "k_core", "triangle_count", "stable_matching"]
 

@@ -15,7 +15,7 @@ from running import examples, start
 import tidemill as tm
 from tidemill.errors import ExpressionError
 from tidemill.testing import all_at_once, check_equivalent
-from tidemill.testing.livespark import SparkLive
+from tidemill.testing.spark_engines import SparkLive
 
 SETTINGS: dict[str, Any] = {
     "phases": [Phase.explicit, Phase.reuse, Phase.generate],

@@ -9,7 +9,7 @@ import pytest
 import tidemill as tm
 from tidemill.renderer.durable.spilled import SpilledSpine
 from tidemill.renderer.spark.live.incoming import collected_if_few
-from tidemill.testing.livespark import SparkLive
+from tidemill.testing.spark_engines import SparkLive
 
 
 def sales():

@@ -10,7 +10,7 @@ from elsewhere import fetching_at_most
 from running import KV, many_examples, new_flow, parity, traces, two_hops
 
 import tidemill as tm
-from tidemill.testing.histories import SparkHistories
+from tidemill.testing.spark_engines import SparkHistories
 
 
 def to_even(time):

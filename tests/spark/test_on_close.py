@@ -4,6 +4,7 @@ import datetime as dt
 from typing import Any
 
 import pytest
+from closing_windows import ALL, ROW, V, W, calls, told, updates
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from running import examples
@@ -11,8 +12,7 @@ from running import examples
 import tidemill as tm
 from tidemill.errors import StepError
 from tidemill.testing import all_at_once, check_equivalent, time_by_time
-from tidemill.testing.closing_windows import ALL, ROW, V, W, calls, told, updates
-from tidemill.testing.livespark import SparkLive
+from tidemill.testing.spark_engines import SparkLive
 
 SETTINGS: dict[str, Any] = {
     "phases": [Phase.explicit, Phase.generate],

@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from running import examples, many_examples
 
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
-from tidemill.testing.histories import SparkHistories
-from tidemill.testing.livespark import SparkLive
+from tidemill.testing.spark_engines import SparkHistories, SparkLive
 
 # Shrinking would run hundreds of jobs: what fails is shrunk on the embedded engine, or by hand.
 SETTINGS: dict[str, Any] = {

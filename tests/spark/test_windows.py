@@ -8,7 +8,7 @@ import pytest
 
 import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, time_by_time
-from tidemill.testing.livespark import SparkLive
+from tidemill.testing.spark_engines import SparkLive
 
 TXY = {"k": "int64", "t": "timestamp", "x": "float64"}
 W = tm.Window.partition_by("k").order_by("t")

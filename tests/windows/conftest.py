@@ -1,12 +1,12 @@
 """Partitions kept in their order, however small; and what was worked out in order."""
 
 import pytest
+from renderings import FEW_ARE_MANY, SMALL_IS_LARGE, thresholds
 
 from tidemill.renderer.durable import spill_files
 from tidemill.renderer.embedded.windows import changes, scalar
 from tidemill.renderer.embedded.windows.affected import affected
 from tidemill.renderer.embedded.windows.evaluate import call_values
-from tidemill.testing.renderings import FEW_ARE_MANY, SMALL_IS_LARGE, thresholds
 
 
 @pytest.fixture

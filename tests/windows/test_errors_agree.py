@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from renderings import FEW_ARE_MANY, SMALL_IS_LARGE, thresholds
 
 import tidemill as tm
 from tidemill.errors import TidemillError
@@ -11,7 +12,6 @@ from tidemill.renderer.embedded.operators import threshold
 from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.windows import ordering
 from tidemill.renderer.reference import windows as by_definition
-from tidemill.testing.renderings import FEW_ARE_MANY, SMALL_IS_LARGE, thresholds
 
 ROW = {"k": "int64", "t": "int64", "x": "int64"}
 W = tm.Window.partition_by("k").order_by("t")

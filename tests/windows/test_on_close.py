@@ -2,6 +2,7 @@
 
 import attrs
 import pytest
+from closing_windows import ALL, ROW, V, W, calls, told, updates
 from hypothesis import given, note
 from hypothesis import strategies as st
 from running import examples
@@ -9,7 +10,6 @@ from running import examples
 import tidemill as tm
 from tidemill.errors import ExpressionError
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
-from tidemill.testing.closing_windows import ALL, ROW, V, W, calls, told, updates
 
 BATCHINGS = [all_at_once, time_by_time, shuffled(0), shuffled(1)]
 

@@ -1,6 +1,7 @@
 """What waits for a watermark is state: saved, restored, spilled, rolled back; and no more than open frames need."""
 
 import pytest
+from closing_windows import ROW, V, W, told, updates
 from hypothesis import given
 from hypothesis import strategies as st
 from running import examples
@@ -9,7 +10,6 @@ import tidemill as tm
 from tidemill.errors import ExpressionError
 from tidemill.renderer.embedded.windows import on_close
 from tidemill.testing import check_equivalent
-from tidemill.testing.closing_windows import ROW, V, W, told, updates
 
 CALLS = {
     "number": tm.row_number().over(W),

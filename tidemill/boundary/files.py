@@ -1,4 +1,4 @@
-"""Files as rows: Parquet and CSV, read with the schema of the input they are for."""
+"""Paths that users name, and files as rows: Parquet and CSV, read with the schema of the input they are for."""
 
 from __future__ import annotations
 
@@ -8,15 +8,31 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import attrs
 import pyarrow as pa
 
 from tidemill.boundary.tables import Source, checked_table, first_failing, mismatch
-from tidemill.errors import RowError, SchemaError
+from tidemill.errors import RowError, SchemaError, StateError
 from tidemill.expressions.schema import Schema, SchemaLike
 from tidemill.expressions.types import DType
+
+
+def file_path(path: str | os.PathLike[str], call: str, verb: str = "write") -> Path:
+    """Return what was given as the path of a file; `StateError` where it can be none.
+
+    >>> file_path(7, "save(7)")
+    Traceback (most recent call last):
+        ...
+    tidemill.errors.StateError: save(7): expected the path of a file to write, a string or a Path
+    """
+    if isinstance(path, (str, os.PathLike)) and (text := os.fsdecode(path)) and "\0" not in text:
+        return Path(text)
+    msg = f"{call}: expected the path of a file to {verb}, a string or a Path"
+    raise StateError(msg)
+
 
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 

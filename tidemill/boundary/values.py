@@ -17,11 +17,6 @@ from tidemill.errors import brief
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import DType
 
-__all__ = [
-    "EXACT", "INT32_LIMIT", "INT64_LIMIT", "NAN", "NAN_IS_NO_NULL", "BadValueError", "Check", "canonical",
-    "canonical_float", "check_of", "checked_value", "is_nan",
-]  # fmt: skip
-
 Check = Callable[[Any, DType], Any]
 """Returns the canonical form of a value of a type; TypeError, ValueError or ArithmeticError where it is none."""
 

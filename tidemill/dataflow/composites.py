@@ -19,12 +19,6 @@ from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import Windows
 
-__all__ = [
-    "CLOCKED", "Aggregate", "AntiJoin", "ClosedSessions", "ComparingFilter", "Composite", "DeltaJoin", "DynamicFilter",
-    "Lookup", "OrderedDynamicFilter", "OuterJoin", "PartneredJoin", "RangeJoin", "SemiJoin", "SetOperation",
-    "SlidingWindows", "TemporalFilter", "TopK", "Windowed",
-]  # fmt: skip
-
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class Composite(Node):

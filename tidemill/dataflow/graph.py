@@ -16,6 +16,7 @@ from tidemill.site import Site
 if TYPE_CHECKING:
     import networkx as nx
 
+
 N = TypeVar("N", bound=Node)
 
 
@@ -275,3 +276,29 @@ class Graph:
             cycle = " -> ".join(str(self.nodes[edge[0]]) for edge in nx.find_cycle(forward))
             msg = f"a cycle does not advance time: {cycle}; only a loop's feedback may go back"
             raise GraphError(msg)
+
+
+def explain(graph: Graph) -> str:
+    """Return the graph as an outline: a line a node, with what it reads; loops indented.
+
+    Shows id, kind, name, what it does, ``<-`` the ids it reads, its schema, and the user's line.
+    """
+    head = f"dataflow {graph.name!r}, times ({', '.join(graph.coordinates)})"
+    return "\n".join([head, *_lines(graph, graph.root, 1)])
+
+
+def _lines(graph: Graph, scope: Scope, depth: int) -> Iterator[str]:
+    pad = "  " * depth
+    for item in graph.plan(scope):
+        if isinstance(item, Scope):
+            yield f"{pad}{item.kind} {item.name!r}  [{item.site}]"
+            yield from _lines(graph, item, depth + 1)
+        else:
+            yield pad + _line(item)
+
+
+def _line(node: Node) -> str:
+    name = "" if node.name == node.kind.lower() else f" {node.name!r}"
+    reads = " <- " + ", ".join(f"#{n.id}" for n in node.inputs) if node.inputs else ""
+    does = f" [{node.describe()}]" if node.describe() else ""
+    return f"#{node.id} {node.kind}{name}{does}{reads}  {node.schema}  [{node.site}]"

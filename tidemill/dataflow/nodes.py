@@ -22,37 +22,6 @@ from tidemill.expressions.table_functions import TableCall
 from tidemill.expressions.windows.bound import RowCheck
 from tidemill.site import Site
 
-__all__ = [
-    "Arrange",
-    "Concat",
-    "Consolidate",
-    "Enter",
-    "Feedback",
-    "Filter",
-    "FlatMap",
-    "Input",
-    "Inspect",
-    "Join",
-    "LateRows",
-    "Leave",
-    "Limits",
-    "Map",
-    "Mark",
-    "Negate",
-    "Node",
-    "Output",
-    "Reduce",
-    "ReduceLogic",
-    "Retime",
-    "SortBuffer",
-    "Threshold",
-    "Variable",
-    "Watermark",
-    "arranged_keys",
-    "outside",
-    "watermark_input",
-]
-
 
 class ReduceLogic(Protocol):
     """What a graph needs to know of what a Reduce computes for each group."""

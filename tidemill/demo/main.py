@@ -11,7 +11,7 @@ import attrs
 
 from tidemill.demo import data, flow, play, report, script
 from tidemill.flow import local_spark
-from tidemill.renderer.runs.engine import Engine
+from tidemill.renderer.runs.run import Engine
 from tidemill.renderer.spark.live import Spark
 
 ENGINES: Final = {

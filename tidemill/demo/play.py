@@ -15,8 +15,7 @@ from tidemill.demo.data import Data
 from tidemill.demo.history import rendered
 from tidemill.demo.script import Change, Epoch, Script
 from tidemill.demo.sql import Warehouse
-from tidemill.renderer.runs.engine import Engine
-from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.run import Engine, Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

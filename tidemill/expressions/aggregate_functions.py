@@ -14,11 +14,6 @@ from tidemill.expressions.sort_keys import SortKey, sort_keys
 from tidemill.expressions.windows.calls import WindowCall, window_call
 from tidemill.expressions.windows.specification import Window
 
-__all__ = [
-    "Aggregate", "avg", "bool_and", "bool_or", "count", "count_distinct", "first", "last", "list", "max", "min",
-    "stddev", "sum", "variance",
-]  # fmt: skip
-
 # The public names are SQL's; `from tidemill import *` leaves those that would shadow a builtin out.
 
 

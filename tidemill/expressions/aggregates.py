@@ -20,11 +20,6 @@ from tidemill.expressions.sort_keys import SortKey
 from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.types import BOOL, FLOAT64, INT64, DType, decimal_type, list_type
 
-__all__ = [
-    "ORDERED", "AggregateCall", "Aggregates", "BoundAggregate", "OneRow", "UserReduce", "aggregate_type",
-    "bind_aggregate", "with_expressions",
-]  # fmt: skip
-
 ORDERED: Final = frozenset(("first", "last", "list"))
 """Aggregates of the rows in an order, to which NULL is a value as any other."""
 

@@ -12,11 +12,6 @@ import pyarrow as pa
 
 from tidemill.errors import SchemaError, brief, did_you_mean
 
-__all__ = [
-    "BINARY", "BOOL", "DATE", "FLOAT64", "INT32", "INT64", "STRING", "TIMESTAMP", "DType", "decimal_type", "dtype",
-    "encodable", "is_arrow_list", "list_type",
-]  # fmt: skip
-
 MAX_DECIMAL_PRECISION: Final = 38
 
 

@@ -14,9 +14,8 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.passes.pipeline import Passes
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import EngineError, StateError
-from tidemill.renderer.runs.engine import Engine
 from tidemill.renderer.runs.frontiers import Frontiers
-from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.run import Engine, Run
 from tidemill.renderer.runs.stepper import Stepper
 
 if TYPE_CHECKING:

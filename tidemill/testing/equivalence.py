@@ -17,8 +17,7 @@ from tidemill.dataflow.nodes import Input
 from tidemill.dataflow.passes.pipeline import Passes
 from tidemill.errors import StepError, UnknownNameError, brief, did_you_mean
 from tidemill.flow import Dataflow
-from tidemill.renderer.runs.engine import Engine
-from tidemill.renderer.runs.run import Run
+from tidemill.renderer.runs.run import Engine, Run
 from tidemill.testing.batchings import Batching, Feed, Given, Move, Plan, all_at_once, shuffled, time_by_time
 
 Row: TypeAlias = tuple[Any, ...]
@@ -27,8 +26,8 @@ Trace: TypeAlias = dict[tuple[Row, Time], int]
 ENGINES: Final = {
     "reference": ("tidemill.renderer.reference", "Reference"),
     "embedded": ("tidemill.renderer.engines", "Embedded"),
-    "spark": ("tidemill.testing.histories", "SparkHistories"),
-    "spark-live": ("tidemill.testing.livespark", "SparkLive"),
+    "spark": ("tidemill.testing.spark_engines", "SparkHistories"),
+    "spark-live": ("tidemill.testing.spark_engines", "SparkLive"),
 }
 """Where each engine is; it is imported when it is used."""
 DEFAULT_BATCHINGS: tuple[Plan, ...] = (all_at_once, time_by_time, shuffled(0), shuffled(1))
@@ -165,7 +164,8 @@ def _move(run: Run, move: Move) -> None:
         run.advance_to(move.to) if move.to.elements else run.close_inputs()
         return
     stepper, node = run._stepper, run.graph.inputs[move.input]  # noqa: SLF001 - watermarks move apart from inputs, too
-    stepper.move(stepper.frontiers.advanced_to(move.to, [node]) if move.to.elements else {node: Antichain()})
+    frontiers = stepper.frontiers
+    stepper.take(frontiers.advanced_to(move.to, [node]) if move.to.elements else frontiers.closed([node]))
 
 
 def _read(run: Run, output: str, trace: Trace) -> None:

@@ -22,8 +22,7 @@ from tidemill.expressions.functions.lists import size
 from tidemill.expressions.sort_keys import desc
 from tidemill.expressions.sql_text import expr
 from tidemill.flow import Dataflow
-from tidemill.testing.random_aggregates import ORDERS, some_aggregates
-from tidemill.testing.random_windows import some_window_call
+from tidemill.testing.random_aggregates import ORDERS, some_aggregates, some_window_call
 
 SCHEMA: Final = {"k": "int64", "v": "int64"}
 WIDE: Final = {

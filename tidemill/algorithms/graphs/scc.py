@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tidemill.algorithms.graphs.components import leaders, named_by_least
 from tidemill.algorithms.graphs.edges import arcs, ends
-from tidemill.algorithms.graphs.leaders import leaders, named_by_least
 from tidemill.collections.builder import all_nullable
 from tidemill.collections.collection import Collection
 from tidemill.collections.recursion import letrec

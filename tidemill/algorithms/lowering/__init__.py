@@ -23,24 +23,16 @@ rule of the reference engine with what the embedded one makes of the lowered gra
 
 from tidemill.algorithms.lowering import (
     aggregates,
-    delta_joins,
     dynamic_filter,
     joins,
-    on_close,
-    set_operations,
-    temporal,
     top_k,
     windows,
 )
 
 __all__ = [
     "aggregates",
-    "delta_joins",
     "dynamic_filter",
     "joins",
-    "on_close",
-    "set_operations",
-    "temporal",
     "top_k",
     "windows",
 ]

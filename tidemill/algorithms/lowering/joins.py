@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from tidemill.algorithms.lowering.registry import lowering
 from tidemill.collections.collection import Collection
 from tidemill.collections.joins import Pairs, inner_join
-from tidemill.dataflow.composites import AntiJoin, OuterJoin, PartneredJoin, SemiJoin
+from tidemill.dataflow.composites import AntiJoin, DeltaJoin, OuterJoin, PartneredJoin, SemiJoin, SetOperation
 from tidemill.expressions.binding import bind
+from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.schema import Schema
 
@@ -120,3 +122,44 @@ def _padded(rows: Collection, schema: Schema, sources: Sequence[str | None]) -> 
         for field, source in itertools.zip_longest(schema, sources)
     ]
     return rows.map_columns(columns)
+
+
+@lowering(SetOperation)
+def set_operation(node: SetOperation, left: Collection, right: Collection) -> Collection:
+    """Return the differences of counts, or once each left row that is, or is not, among the right ones."""
+    if node.operation == "except_all":
+        return left.concat(right.negate()).threshold(_not_below_zero)
+    how = left.distinct().semijoin if node.operation == "intersect" else left.distinct().antijoin
+    return how(right, on=left.schema.names, nulls_equal=True)
+
+
+def _not_below_zero(_row: Any, count: int) -> int:
+    return max(count, 0)
+
+
+@lowering(DeltaJoin)
+def delta_join(node: DeltaJoin, *arrangements: Collection) -> Collection:
+    """Return the first relation joined with the others, in the order in which its changes would look them up."""
+    names: dict[tuple[int, int], str] = {}
+    joined = _named(node, arrangements, 0)
+    names.update({(0, c): name for c, name in enumerate(joined.schema.names)})
+    for lookup in node.lookups[0]:
+        right = _named(node, arrangements, lookup.relation)
+        pairs = [(names[at], right.schema.names[c]) for at, c in zip(lookup.key, lookup.own, strict=True)]
+        made = inner_join(joined.builder, joined.node, right.node, pairs, "", node.nulls_equal)
+        joined = Collection(joined.builder, made)
+        names.update({(lookup.relation, c): name for c, name in enumerate(right.schema.names)})
+        names.update({(lookup.relation, c): left for (left, _), c in zip(pairs, lookup.own, strict=True)})
+    columns = []
+    for at, field in zip(node.output, node.schema, strict=True):
+        index = joined.schema.index(names[at])
+        columns.append((field.name, BoundColumn(index, names[at], field.dtype, field.nullable)))
+    return joined.map_columns(columns)
+
+
+def _named(node: DeltaJoin, arrangements: tuple[Collection, ...], relation: int) -> Collection:
+    """Return the columns of a relation that matter, with names that no other has."""
+    port = node.ports[relation][0]
+    rows = arrangements[port]
+    picked = {f"{relation}.{i}": col(rows.schema.names[c]) for i, c in enumerate(node.columns[port])}
+    return rows.select(**picked)

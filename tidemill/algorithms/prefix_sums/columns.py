@@ -12,11 +12,6 @@ import pyarrow.compute as pc
 
 from tidemill.expressions.table_functions import Ints, ListColumn
 
-__all__ = [
-    "Lists", "comparable", "copy_numbers", "different", "extended", "lined_up", "ordinals", "positions", "ranges",
-    "shortened", "sort_key",
-]  # fmt: skip
-
 _FEW: Final = 4
 """Up to so many lists, searching each by itself beats searching all at once."""
 

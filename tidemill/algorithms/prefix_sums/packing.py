@@ -6,8 +6,6 @@ from typing import Final
 
 from tidemill.boundary.exact_sums import Exact
 
-__all__ = ["packed", "unpacked"]
-
 _SPECIAL: Final = {b"?": Exact(nan=1), b"+": Exact(plus=1), b"-": Exact(minus=1)}
 """Sums with NaN or infinities. No number is packed into one byte."""
 

@@ -1,17 +1,66 @@
-"""Sharing arrangements: one index for all who look up the same rows by the same key, made outside of loops."""
+"""Sharing what is equal: operators; and arrangements, one index for all who look up by the same key."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from tidemill.dataflow.composites import DeltaJoin
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import Arrange, Consolidate, Enter, Filter, FlatMap, Join, Map, Negate, Node, Reduce
-from tidemill.dataflow.passes.duplicates import merged
+from tidemill.dataflow.nodes import (
+    Arrange,
+    Consolidate,
+    Enter,
+    Feedback,
+    Filter,
+    FlatMap,
+    Input,
+    Inspect,
+    Join,
+    Map,
+    Negate,
+    Node,
+    Output,
+    Reduce,
+    Variable,
+)
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
+
+_UNLIKE_ALL: Final = (Input, Output, Variable, Feedback, Inspect)
+_COMMON: Final = frozenset(f.name for f in attrs.fields(Node))
+
+
+def remove_duplicates(graph: Graph) -> Graph:
+    """Return the graph with one node for all that are equal and read the same, arrangements and borders of loops too.
+
+    The first of them stays, under its name. Users' functions are equal if they are the same object.
+    """
+    known: dict[Hashable, Node] = {}
+    return rebuild(graph, lambda copy, node, inputs: merged(copy, node, inputs, known))
+
+
+def merged(copy: Copy, node: Node, inputs: tuple[Node, ...], known: dict[Hashable, Node]) -> Node:
+    """Return a known node equal to this one over these inputs, or else a new one, known from now on."""
+    if isinstance(node, _UNLIKE_ALL):
+        return copy.put(node, inputs=inputs)
+    own = (_key(getattr(node, f.name)) for f in attrs.fields(type(node)) if f.name not in _COMMON)
+    key = (node.kind, node.scope, inputs, node.schema, *own)
+    if key not in known:
+        known[key] = copy.put(node, inputs=inputs)
+    return known[key]
+
+
+def _key(value: Any) -> Hashable:
+    """Return what two equal fields have in common: their value, or where a function is in them, which one it is."""
+    if callable(value):
+        return id(value)
+    if attrs.has(type(value)) and "__hash__" not in vars(type(value)):
+        return type(value), *(_key(getattr(value, f.name)) for f in attrs.fields(type(value)))
+    hashable: Hashable = value
+    return hashable
+
 
 _LOOK_UP: Final = (DeltaJoin, Join, Reduce)
 _LEADING_TO_ONE: Final = (Map, Filter, FlatMap, Negate, Consolidate)

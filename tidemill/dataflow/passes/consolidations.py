@@ -1,4 +1,4 @@
-"""Dropping needless consolidations: those before or after an operator that consolidates by itself."""
+"""Consolidations: needless ones go, before or after what consolidates by itself; unions with a negation get one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from tidemill.dataflow.nodes import (
     Filter,
     Input,
     Leave,
+    Map,
     Negate,
     Node,
     Output,
     Reduce,
+    Retime,
     Threshold,
 )
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
@@ -56,3 +58,39 @@ def is_read_consolidated(graph: Graph, node: Node) -> bool:
         if not isinstance(node, _PASS_ON):
             return isinstance(node, _CONSOLIDATE_FIRST)
     return not readers
+
+
+_NEGATED_STILL: Final = (Enter, Filter, Leave, Map, Retime)
+"""What may stand between a union and the negation of one of its inputs."""
+
+
+def consolidate_unions(graph: Graph) -> Graph:
+    """Return the graph with a Consolidate after each union that has a negated input.
+
+    Not where its one reader consolidates anyway. Where one of several readers is an arrangement, the others read that
+    instead: it is consolidated, and there already.
+    """
+
+    def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if isinstance(node, Arrange) and isinstance(inputs[0], Arrange) and inputs[0].keys == node.keys:
+            return inputs[0]  # it was put with the union, before the others that read it
+        put = copy.put(node, inputs=inputs)
+        if not _cancels(node) or is_read_consolidated(graph, node):
+            return put
+        for reader, _ in graph.consumers(node):
+            if isinstance(reader, Arrange):
+                return copy.put(reader, inputs=(put,))
+        return copy.add(Consolidate, node, put, schema=node.schema)
+
+    return rebuild(graph, rewrite)
+
+
+def _cancels(node: Node) -> bool:
+    """Return whether a node is a union in which much may cancel out."""
+    return isinstance(node, Concat) and any(map(_is_negated, node.inputs))
+
+
+def _is_negated(node: Node) -> bool:
+    while isinstance(node, _NEGATED_STILL):
+        (node,) = node.inputs
+    return isinstance(node, Negate)

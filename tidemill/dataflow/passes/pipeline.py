@@ -10,10 +10,9 @@ from typing import Final, TypeAlias
 
 from tidemill.dataflow.composites import Composite, DeltaJoin, RangeJoin
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.passes.arrangements import share_arrangements
+from tidemill.dataflow.passes.arrangements import remove_duplicates, share_arrangements
 from tidemill.dataflow.passes.columns import prune_columns
-from tidemill.dataflow.passes.consolidations import drop_consolidations
-from tidemill.dataflow.passes.duplicates import remove_duplicates
+from tidemill.dataflow.passes.consolidations import consolidate_unions, drop_consolidations
 from tidemill.dataflow.passes.filters import push_filters
 from tidemill.dataflow.passes.fuse import fuse_linear
 from tidemill.dataflow.passes.lowering import has_composites, lower
@@ -22,7 +21,6 @@ from tidemill.dataflow.passes.range_joins import has_all_pairs, join_by_range
 from tidemill.dataflow.passes.ranks import limit_ranks
 from tidemill.dataflow.passes.self_joins import frame_self_joins
 from tidemill.dataflow.passes.stacked_joins import join_by_deltas, tops_stack
-from tidemill.dataflow.passes.unions import consolidate_unions
 from tidemill.dataflow.passes.whole_partitions import group_whole_partitions
 from tidemill.errors import UnknownNameError, did_you_mean
 

@@ -13,8 +13,6 @@ from tidemill.expressions.functions.reading import value_of_text
 from tidemill.expressions.functions.values import FailureError, fitted, rounded
 from tidemill.expressions.types import STRING, DType
 
-__all__ = ["cast_value"]
-
 
 def cast_value(value: Any, source: DType, to: DType) -> Any:
     """Return a value that is not NULL as one of another type; ``FailureError`` where it does not fit."""

@@ -11,11 +11,6 @@ from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.intervals import DAYS, MONTHS, UNITS, unit_length
 from tidemill.expressions.types import DType
 
-__all__ = [
-    "EPOCH", "after_epoch", "date_of", "end_of_month", "moved", "plus_days", "plus_units", "since_epoch", "truncated",
-    "whole_units",
-]  # fmt: skip
-
 EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _BEYOND: Final = "the result is not in the years 1 to 9999"
 _MICRO: Final = dt.timedelta(microseconds=1)

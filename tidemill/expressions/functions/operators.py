@@ -31,8 +31,6 @@ from tidemill.expressions.functions.values import ZERO, FailureError, exact, is_
 from tidemill.expressions.intervals import DAYS, INTERVALS, MICROSECONDS, Interval
 from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT32, INT64, TIMESTAMP, DType
 
-__all__ = ["OPERATORS", "SIGNS", "by_type", "modulo", "number", "remainder"]
-
 _PAIR: Final = 2
 
 

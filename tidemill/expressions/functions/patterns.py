@@ -7,8 +7,6 @@ import re
 from tidemill.errors import brief
 from tidemill.expressions.functions.regular_expressions import pattern_complaint, read_pattern, shown
 
-__all__ = ["is_like", "like_complaint", "like_in_re2", "read_replacement", "replacement_complaint"]
-
 
 def like_complaint(pattern: str) -> str | None:
     r"""Return what is wrong with a LIKE pattern, if anything is.

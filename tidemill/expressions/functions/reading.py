@@ -16,8 +16,6 @@ from typing import Any, Final
 from tidemill.expressions.functions.values import fitted, rounded
 from tidemill.expressions.types import DType
 
-__all__ = ["FALSE_WORDS", "TRUE_WORDS", "value_of_text"]
-
 _JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
 """What Java's trim takes off: control characters and the blank."""
 _BLANKS: Final = _JAVA_BLANKS + "\x7f"

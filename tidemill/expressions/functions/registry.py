@@ -42,11 +42,6 @@ from tidemill.expressions.types import (
     DType,
 )
 
-__all__ = [
-    "COMPARABLE", "NULL", "Function", "Signature", "TypeRule", "all_of", "as_decimal", "bounded", "can_cast",
-    "common_type", "either", "fixed", "never", "same", "two_numbers", "widens",
-]  # fmt: skip
-
 NULL: Final = DType("null")
 """The type of a bare NULL until what stands beside it says more. No column and no bound tree has it."""
 

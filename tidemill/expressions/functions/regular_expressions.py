@@ -22,8 +22,6 @@ import pyarrow.compute as pc
 
 from tidemill.errors import brief
 
-__all__ = ["Pattern", "pattern_complaint", "read_pattern", "shown"]
-
 _Ranges: TypeAlias = list[tuple[int, int]]
 
 

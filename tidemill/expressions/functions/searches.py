@@ -20,8 +20,6 @@ from tidemill.expressions.functions.patterns import read_replacement
 from tidemill.expressions.functions.regular_expressions import Pattern, read_pattern
 from tidemill.expressions.functions.values import FailureError
 
-__all__ = ["Search", "ends_in_a_line_end", "extracted", "found", "replaced"]
-
 _STEPS: Final = 10_000_000
 _STEPS_A_CHARACTER: Final = 100
 """Steps of one search: some tenths of a second, and what a long text needs for being gone through."""

@@ -12,19 +12,6 @@ from typing import Any, Final
 
 from tidemill.expressions.types import INT32, DType
 
-__all__ = [
-    "OVERFLOW",
-    "ZERO",
-    "FailureError",
-    "exact",
-    "fitted",
-    "is_equal",
-    "is_less",
-    "rounded",
-    "row_order",
-    "value_order",
-]  # fmt: skip
-
 OVERFLOW: Final = "overflow"
 ZERO: Final = "division by zero"
 

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from tidemill.expressions.types import DType
 
-__all__ = ["xxh64", "xxhash64_of", "xxhash64_of_words"]
-
 _MASK: Final = 2**64 - 1
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5

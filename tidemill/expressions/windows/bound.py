@@ -16,11 +16,6 @@ from tidemill.expressions.types import FLOAT64, INT64, DType
 from tidemill.expressions.windows.frames import Frame
 from tidemill.expressions.windows.functions import BELOW_ONE
 
-__all__ = [
-    "MOST_COPIES", "AggregateCall", "Argument", "AskedFor", "BoundWindowCall", "CallError", "OffsetCall",
-    "RankingCall", "RowCheck", "ValueCall", "Windows", "too_many_copies", "value_fields",
-]  # fmt: skip
-
 Argument: TypeAlias = int | BoundLiteral
 """An argument of a call: a column of the rows, or one value for all of them."""
 

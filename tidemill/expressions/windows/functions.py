@@ -14,11 +14,6 @@ from tidemill.expressions.structure import resolve
 from tidemill.expressions.windows.calls import RANKINGS, WindowCall, window_call
 from tidemill.expressions.windows.specification import Window
 
-__all__ = [
-    "RANKINGS", "WindowFunction", "cume_dist", "dense_rank", "first_value", "lag", "last_value", "lead", "nth_value",
-    "ntile", "percent_rank", "rank", "row_number",
-]  # fmt: skip
-
 OF_VALUES: Final = ("lag", "lead", "first_value", "last_value", "nth_value")
 """Functions that give the value at another row, and can pass over NULL."""
 

@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any, Final
 
 import attrs
 
+from tidemill.errors import StateError
 from tidemill.renderer.diagram.layout import LoopLayout, Rectangle
 from tidemill.renderer.diagram.measures import lines_of, title_of
 from tidemill.renderer.diagram.scene import Operator, Scene
@@ -109,3 +111,31 @@ def _layout(layout: LoopLayout) -> dict[str, Any]:
 
 def _rectangle(at: Rectangle) -> tuple[float, float, float, float]:
     return at.u, at.v, at.across, at.along
+
+
+_FORMAT: Final = "tidemill record 1"
+
+
+def record_of(data: str, title: str) -> str:
+    """Return the text of a record with the explorer's data."""
+    return f'{{"format":{json.dumps(_FORMAT)},"title":{json.dumps(title)},"data":{data}}}\n'
+
+
+def page_of_record(path: Path) -> str:
+    """Return the page of a record; `StateError` where the file is none."""
+    try:
+        record: Any = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"{path} cannot be read ({error.strerror}): expected a file written by run.record(path)"
+        raise StateError(msg) from error
+    except (ValueError, RecursionError):
+        record = None
+    found = record.get("format") if isinstance(record, dict) else None
+    if found != _FORMAT:
+        what = f"is of format {found!r}" if found else "is no record of a run"
+        msg = f"{path} {what}: expected {_FORMAT!r}, a file written by run.record(path)"
+        raise StateError(msg)
+    if "data" not in record or "title" not in record:
+        msg = f"{path} has lost a part: expected a whole file written by run.record(path)"
+        raise StateError(msg)
+    return page_of(json.dumps(record["data"], separators=(",", ":"), ensure_ascii=False), str(record["title"]))

@@ -6,6 +6,7 @@ left black. Arrowheads are paths, the ground is a white rectangle.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from html import escape
 from typing import Final, Literal, TypeAlias, cast, get_args
@@ -217,3 +218,13 @@ def _escaped(text: str) -> str:
 
 def _n(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
+
+
+def bundle_of(text: str, svg: str, title: str) -> dict[str, str]:
+    """Return the outline, the SVG, and HTML that holds the SVG as an image.
+
+    Jupyter drops SVG of notebooks that are not trusted, and shows SVG inside HTML as text; an image stays.
+    """
+    data = base64.b64encode(svg.encode()).decode()
+    image = f'<img alt="{escape(title)}" src="data:image/svg+xml;base64,{data}" style="max-width: 100%"/>'
+    return {"text/plain": text, "image/svg+xml": svg, "text/html": image}

@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import attrs
 
-from tidemill.renderer.diagram.bundle import bundle_of
 from tidemill.renderer.diagram.layout import lay_out
 from tidemill.renderer.diagram.reason import Reason, Row
 from tidemill.renderer.diagram.reason_scene import scene_of_reasons
-from tidemill.renderer.diagram.svg import WIDEST, DirectionOrAuto, checked_direction, svg_of
+from tidemill.renderer.diagram.svg import WIDEST, DirectionOrAuto, bundle_of, checked_direction, svg_of
 
 _MOST_LINES: Final = 60
 _MOST_ROWS: Final = 20

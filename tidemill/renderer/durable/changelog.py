@@ -13,20 +13,23 @@ What outputs hold before there was any step, such as constants, is in the files 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import re
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Final, TypeAlias
+from urllib.parse import quote
 
 import attrs
 import pyarrow as pa
 
 from tidemill.boundary.results import Updates
 from tidemill.errors import StateError
-from tidemill.renderer.durable.folder_names import folder_names
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.whole_file import in_place, sync_folder
 from tidemill.renderer.runs.system_errors import advice
@@ -245,3 +248,30 @@ def _sync_folders(moves: Iterable[tuple[str, str]]) -> None:
     for folder in {Path(shown).parent for _, shown in moves}:
         if folder.exists():
             sync_folder(folder)
+
+
+_LONGEST: Final = 150
+_TAGGED: Final = re.compile(r".*-[0-9a-f]{16}")
+
+
+def folder_names(names: Iterable[str]) -> Mapping[str, str]:
+    """Return a folder's name for each: itself, with what is not plain in percent codes.
+
+    Behind it is a digest where it would be hidden, is long, differs from another in nothing but case, or has one.
+
+    >>> list(folder_names(["by origin", "a/b", "..", "N", "n"]).values())
+    ['by origin', 'a%2Fb', '%2E.-5ec1f7e700f37c3d', 'N-8ce86a6ae65d3692', 'n-1b16b1df538ba12d']
+    """
+    quoted = {name: quote(name, safe=" ", errors="surrogatepass") for name in names}
+    alike = Counter(text.lower() for text in quoted.values())
+    return {name: _tagged(name, q) if alike[q.lower()] > 1 or _is_odd(q) else q for name, q in quoted.items()}
+
+
+def _is_odd(quoted: str) -> bool:
+    return not quoted.strip(" ") or quoted[0] in "._ " or len(quoted) > _LONGEST or bool(_TAGGED.fullmatch(quoted))
+
+
+def _tagged(name: str, quoted: str) -> str:
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    visible = f"%{ord(quoted[0]):02X}{quoted[1:]}" if quoted[:1] in {".", "_"} else quoted
+    return f"{visible[:_LONGEST]}-{digest}"

@@ -15,8 +15,7 @@ from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.durable.large_changes import LargeChange
-from tidemill.renderer.runs.queued import Change, Queued
-from tidemill.renderer.runs.writes import Writes, keys_of
+from tidemill.renderer.runs.writes import Change, Queued, Writes, keys_of
 
 
 class Journal:

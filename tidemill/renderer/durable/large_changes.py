@@ -15,8 +15,7 @@ from tidemill.errors import StateError
 from tidemill.renderer.durable.spill_files import Layout, SpillFile, read_file
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
-from tidemill.renderer.runs.queued import Queued
-from tidemill.renderer.runs.writes import Writes
+from tidemill.renderer.runs.writes import Queued, Writes
 
 
 @attrs.frozen(eq=False)

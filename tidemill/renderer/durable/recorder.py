@@ -23,8 +23,8 @@ from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.state import save
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.interrupts import deferred, let_through
-from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.runs.system_errors import advice
+from tidemill.renderer.runs.writes import Change
 
 _LOG: Final = logging.getLogger("tidemill.state")
 _ROWS: Final = 1_000_000

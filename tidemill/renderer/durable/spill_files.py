@@ -40,20 +40,6 @@ from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder
 from tidemill.renderer.runs.system_errors import advice
 
-__all__ = [
-    "HASH",
-    "PAGE",
-    "Layout",
-    "Page",
-    "Pages",
-    "SpillFile",
-    "SpilledBatch",
-    "merged",
-    "read_file",
-    "sorted_file",
-    "write_block",
-]  # fmt: skip
-
 HASH: Final = "h"
 PAGE: Final = 8192
 """Updates in a row group: what is read for a single key, which takes about a millisecond."""

@@ -190,12 +190,11 @@ def _replay(state: State, header: Mapping[str, Any], arrays: Mapping[str, Any]) 
             large_changes.queue(change[1])
         else:
             executor.queue(*change)
-    moved = frontiers.moved({inputs[n]: Antichain(map(tuple, f)) for n, f in header["frontiers"].items()})
-    needed, since = frontiers.needed_for(moved), frontiers.since_for(moved)
-    large_changes.bring_in(large_changes.due(needed))
-    executor.step(needed)
-    executor.commit(since)
-    frontiers.settle(moved, needed, since)
+    move = frontiers.move({inputs[n]: Antichain(map(tuple, f)) for n, f in header["frontiers"].items()})
+    large_changes.bring_in(large_changes.due(move.needed))
+    executor.step(move.needed)
+    executor.commit(move.since)
+    frontiers.settle(move)
 
 
 def _local(state: str | os.PathLike[str]) -> Path:

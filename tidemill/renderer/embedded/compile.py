@@ -32,7 +32,6 @@ from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the table
     dynamic_filter,
-    feedback,
     range_join,
     sessions,
     table_function,

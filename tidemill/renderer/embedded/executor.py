@@ -31,9 +31,8 @@ from tidemill.renderer.embedded.tracer import Tracer
 from tidemill.renderer.runs.determinism import suspects, warn_of_ghosts
 from tidemill.renderer.runs.metrics import Memory, Metrics, OperatorMetrics
 from tidemill.renderer.runs.progress import OperatorProgress
-from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.step_events import OperatorTrace
-from tidemill.renderer.runs.writes import Writes
+from tidemill.renderer.runs.writes import Change, Queued, Writes
 
 
 class EmbeddedExecutor:

@@ -1,5 +1,5 @@
 """The reference engine: the specification, run."""
 
-from tidemill.renderer.reference.engine import Reference
+from tidemill.renderer.reference.executor import Reference
 
 __all__ = ["Reference"]

@@ -26,6 +26,7 @@ from tidemill.dataflow.lattice import MAX_COORDINATE
 from tidemill.expressions.ordering import OrderColumn, TopK
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.windows.bound import CallError
+from tidemill.renderer.reference.ordering import first_rows
 from tidemill.renderer.reference.rules import (
     IsFinal,
     Updates,
@@ -36,12 +37,9 @@ from tidemill.renderer.reference.rules import (
     user_part,
     user_time_of_row,
 )
-from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, triples
 from tidemill.renderer.reference.windows import with_values
 from tidemill.renderer.runs import failures
-
-__all__: list[str] = []
 
 Pairs = dict[tuple[Row, Row], int]
 

@@ -16,18 +16,22 @@ from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, less_equal
 from tidemill.dataflow.nodes import Arrange, Input, Inspect, LateRows, Node, Output, SortBuffer
+from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.dataflow.progress import Progress
 from tidemill.errors import EngineError
 from tidemill.renderer.reference.evaluation import Evaluation
+from tidemill.renderer.reference.rules import RULES
 from tidemill.renderer.reference.traces import Row, Trace, consolidated, contents, triples
 from tidemill.renderer.reference.upserts import Upserts
 from tidemill.renderer.reference.watermarks import late_updates
 from tidemill.renderer.runs import user_functions as functions
+from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.metrics import Memory, Metrics, OperatorMetrics
 from tidemill.renderer.runs.progress import OperatorProgress
-from tidemill.renderer.runs.queued import Change, Queued
+from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.step_events import OperatorTrace
-from tidemill.renderer.runs.writes import Writes
+from tidemill.renderer.runs.stepper import Stepper
+from tidemill.renderer.runs.writes import Change, Queued, Writes
 
 
 class ReferenceExecutor:
@@ -225,3 +229,24 @@ def _listed(queued: Queued) -> list[tuple[Row, Time, int]]:
 def _news(now: Trace, before: Trace) -> Trace:
     """Return the updates that were not there before; what is complete does not change any more."""
     return {update: diff for update, diff in now.items() if update not in before}
+
+
+@attrs.frozen
+class Reference:
+    """The engine that says what is right: slow, obvious, and what all others are tested against.
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow("counts")
+    >>> flow.output("n", flow.input("x", {"k": "string"}).count("n"))
+    >>> with flow.start(tm.Reference()) as run:
+    ...     run.insert("x", [("a",), ("a",), ("b",)])
+    ...     run.advance()
+    ...     sorted(run.snapshot("n"))
+    [('a', 2), ('b', 1)]
+    """
+
+    def start(self, plan: GraphPlan, keep: int = 0) -> Run:
+        """Return a run of the graph as it was built."""
+        graph = plan.taking(RULES.composites).without_passes()
+        frontiers = Frontiers(graph, keep)
+        return Run(Stepper(ReferenceExecutor(graph, frontiers.progress), frontiers))

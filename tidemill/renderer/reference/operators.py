@@ -20,6 +20,7 @@ from tidemill.expressions.functions.values import row_order
 from tidemill.expressions.ordering import TopK
 from tidemill.expressions.windows.bound import CallError, Windows
 from tidemill.renderer.reference.aggregates import aggregate, taking_part
+from tidemill.renderer.reference.ordering import first_rows
 from tidemill.renderer.reference.rules import (
     IsFinal,
     Updates,
@@ -30,14 +31,11 @@ from tidemill.renderer.reference.rules import (
     user_part,
     user_time_of_row,
 )
-from tidemill.renderer.reference.topk import first_rows
 from tidemill.renderer.reference.traces import Contents, Row, Trace, at_every_time, by_key, triples
 from tidemill.renderer.reference.windows import with_hash, with_values
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.registry import Registry
-
-__all__: list[str] = []
 
 # Linear operators: update by update.
 

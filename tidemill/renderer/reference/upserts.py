@@ -6,8 +6,7 @@ from typing import Any, TypeAlias
 
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input
-from tidemill.renderer.runs.queued import Queued
-from tidemill.renderer.runs.writes import Writes
+from tidemill.renderer.runs.writes import Queued, Writes
 
 Row = tuple[Any, ...]
 Writing: TypeAlias = "dict[Time, dict[Row, Row | None]]"

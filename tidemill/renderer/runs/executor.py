@@ -13,8 +13,8 @@ from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.renderer.runs.metrics import Memory, Metrics
 from tidemill.renderer.runs.progress import OperatorProgress
-from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.runs.step_events import OperatorTrace
+from tidemill.renderer.runs.writes import Change
 
 
 class Executor(Protocol):

@@ -22,12 +22,6 @@ from tidemill.expressions.ordering import TopK
 from tidemill.expressions.windows.bound import CallError, Windows
 from tidemill.renderer.runs.determinism import functions_before
 
-__all__ = [
-    "count_overflow", "ends_before_it_begins", "expression_failed", "iteration_limit", "negative_count",
-    "no_window_value", "not_monotone", "not_unique", "not_worked_out", "of_node", "one_row", "out_of_memory",
-    "overflow", "too_many", "watermark_went_back",
-]  # fmt: skip
-
 Row = tuple[Any, ...]
 E = TypeVar("E", bound=TidemillError)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
+
+import attrs
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, as_time, common, shown
@@ -14,6 +16,22 @@ from tidemill.renderer.runs.failures import of_node
 
 _NEVER: Final = Antichain()
 """Nothing is beyond it."""
+
+
+@attrs.frozen
+class Move:
+    """Where a step brings a run."""
+
+    inputs: Mapping[Input, Antichain]
+    """The frontiers of all inputs after it."""
+    needed: Mapping[Input, Antichain]
+    """Up to where each input's updates have to be worked in.
+
+    What no output shows yet waits at its input. There it can be corrected or discarded when a step is refused because
+    of it; further on, operators would have taken it in for good.
+    """
+    since: Mapping[Output, Antichain]
+    """From where on outputs' times stay distinguishable then: the last complete ones, less those to be kept."""
 
 
 class Frontiers:
@@ -40,22 +58,17 @@ class Frontiers:
         self._of: dict[Node, Antichain] = {}
         """The frontiers of all nodes, once one was asked for after a step."""
 
-    def moved(self, inputs: Mapping[Input, Antichain]) -> Mapping[Input, Antichain]:
-        """Return the frontiers of all inputs when some of them move to these."""
-        return {**self.inputs, **inputs}
+    def move(self, moved: Mapping[Input, Antichain]) -> Move:
+        """Return the step that brings some inputs to these frontiers."""
+        inputs = {**self.inputs, **moved}
+        return Move(inputs, self._needed(inputs), self._since(inputs))
 
-    def needed_for(self, inputs: Mapping[Input, Antichain]) -> Mapping[Input, Antichain]:
-        """Return up to where the inputs' updates have to be worked in when their frontiers are these.
-
-        What no output shows yet waits at its input. There it can be corrected or discarded when a step is refused
-        because of it; further on, operators would have taken it in for good.
-        """
+    def _needed(self, inputs: Mapping[Input, Antichain]) -> Mapping[Input, Antichain]:
         if not self.progress.delays and (not inputs or common(inputs.values()) is not None):  # none is ahead
             return inputs
         return self.progress.needed(self.graph.outputs.values(), inputs)
 
-    def since_for(self, inputs: Mapping[Input, Antichain]) -> dict[Output, Antichain]:
-        """Return from where on outputs' times stay distinguishable then: the last complete ones, less ``keep``."""
+    def _since(self, inputs: Mapping[Input, Antichain]) -> dict[Output, Antichain]:
         found: dict[Output, Antichain] = {}
         last, kept = None, _NEVER  # outputs mostly have one frontier
         frontiers = self.progress.user_frontiers(self.since, inputs)
@@ -67,14 +80,9 @@ class Frontiers:
             found[output] = kept if frontier.elements else since
         return found
 
-    def settle(
-        self,
-        inputs: Mapping[Input, Antichain],
-        needed: Mapping[Input, Antichain],
-        since: Mapping[Output, Antichain],
-    ) -> None:
-        """Be there: a step was taken."""
-        self.inputs, self.needed, self.since, self.step_refused = inputs, needed, since, False
+    def settle(self, move: Move) -> None:
+        """Be there: the step was taken."""
+        self.inputs, self.needed, self.since, self.step_refused = move.inputs, move.needed, move.since, False
         self._of = {}
 
     def begin_reading(self) -> None:
@@ -90,7 +98,7 @@ class Frontiers:
         return {
             "keep": self.keep,
             "frontiers": {n.name: f.elements for n, f in frontiers.items()},
-            "since": {n.name: f.elements for n, f in self.since_for(frontiers).items()},
+            "since": {n.name: f.elements for n, f in self._since(frontiers).items()},
         }
 
     def reading(self) -> dict[str, Any]:
@@ -102,7 +110,7 @@ class Frontiers:
         self.keep = header["keep"]
         inputs = {self.graph.inputs[n]: _antichain(f) for n, f in header["frontiers"].items()}
         since = {self.graph.outputs[n]: _antichain(f) for n, f in header["since"].items()}
-        self.settle(inputs, self.needed_for(inputs), since)
+        self.settle(Move(inputs, self._needed(inputs), since))
         self.begin_reading()
         self.read.update({self.graph.outputs[n]: _antichain(f) for n, f in header.get("read", {}).items()})
 
@@ -186,8 +194,8 @@ class Frontiers:
 
     # -- moving on ----------------------------------------------------------------------------------------------------
 
-    def advanced_to(self, time: Any, some: Sequence[Input] | None = None) -> dict[Input, Antichain]:
-        """Return where the inputs, or some, are when times not beyond these are closed; `TimeError` if none moves."""
+    def advanced_to(self, time: Any, some: Sequence[Input] | None = None) -> Move:
+        """Return the step by which the inputs, or some, close times not beyond these; `TimeError` if none moves."""
         elements = time if isinstance(time, Antichain) else [time]
         wanted = Antichain([as_time(t, self.users) for t in elements])
         nodes = list(self.inputs) if some is None else some
@@ -204,10 +212,14 @@ class Frontiers:
             now = ", ".join(f"{n.name}: {self.inputs[n]}" for n in nodes)
             msg = f"advance_to({time!r}) closes nothing: the inputs are there already or beyond ({now})"
             raise TimeError(msg)
-        return moved
+        return self.move(moved)
 
-    def next_epoch(self) -> int:
-        """Return the epoch after that which is the earliest still open. For times of one coordinate."""
+    def closed(self, inputs: Iterable[Input]) -> Move:
+        """Return the step by which inputs close all times."""
+        return self.move(dict.fromkeys(inputs, Antichain()))
+
+    def next_epoch(self) -> Move:
+        """Return the step that closes the earliest epoch still open. For times of one coordinate."""
         if self.users != 1:
             msg = f"advance() is for times of one coordinate, here they are {self.graph.coordinates}: use advance_to"
             raise TimeError(msg)
@@ -215,7 +227,7 @@ class Frontiers:
         if not fronts and self.inputs:
             msg = "advance() closes nothing: all inputs are closed"
             raise TimeError(msg)
-        return min(fronts, default=0) + 1
+        return self.advanced_to(min(fronts, default=0) + 1)
 
 
 def _antichain(elements: Any) -> Antichain:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +17,8 @@ from tidemill.errors import EngineError, RowError, TidemillError, TimeError, bri
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.failures import of_node
 from tidemill.renderer.runs.frontiers import Frontiers
-from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.stepper import Stepper
-from tidemill.renderer.runs.writes import Writes, checked_puts, each_deleted, keys_of, writes_of
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from tidemill.renderer.runs.writes import Change, Queued, Writes, checked_puts, each_deleted, keys_of, writes_of
 
 OnError: TypeAlias = Literal["raise", "collect"]
 """What becomes of rows that do not fit: the whole batch is refused, or they are left out and returned."""
@@ -70,22 +64,6 @@ def _sorted_out_change(
     return (Writes([], good, False, time) if is_delete else Writes(good, [], True, time)), refused
 
 
-def _about_input(
-    put: Callable[Concatenate[Intake, Input, P], R],
-) -> Callable[Concatenate[Intake, Input, P], R]:
-    """Return a method of `Intake` whose errors say that they are of the input it is given."""
-
-    @functools.wraps(put)
-    def about_input(intake: Intake, node: Input, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return put(intake, node, *args, **kwargs)
-        except TidemillError as error:
-            of_node(node, error)
-            raise
-
-    return about_input
-
-
 class Intake:
     """Checks what is put into a run, and queues it. Errors say which input they are of."""
 
@@ -96,53 +74,73 @@ class Intake:
         self._told: dict[Input, dict[Time, Any]] = {}
         """The watermarks that this run was told, the last ones of each time."""
 
-    @_about_input
     def change(
         self, node: Input, rows: Any, time: Any, sign: int, on_error: OnError = "raise"
     ) -> list[RefusedRow] | None:
         """Queue rows to insert, or with a negative sign to delete; return those left out, where some may be."""
+        refused: list[RefusedRow] | None = None
+        try:
+            dataframes = self._dataframes_for(rows, on_error)
+            at = self._frontiers.open_time(node, time)
+            change: Change
+            if dataframes is not None:
+                change = dataframes.read(node, rows, at, sign)
+            elif on_error == "collect":
+                change, refused = _sorted_out_change(node, self._frontiers, rows, at, sign)
+            else:
+                change = checked_change(node, self._frontiers, rows, at, sign)
+            self._stepper.queue(node, change)
+        except TidemillError as error:
+            of_node(node, error)
+            raise
+        return refused
+
+    def feed(self, node: Input, feed: Any, op: str, time: Any) -> None:
+        """Queue the writes of a change feed."""
+        try:
+            dataframes = self._dataframes_for(feed)
+            if dataframes is not None:
+                self._stepper.queue(node, *dataframes.feed(node, feed, op, time))
+            else:
+                self._stepper.queue(node, checked_feed(node, self._frontiers, feed, op, time))
+        except TidemillError as error:
+            of_node(node, error)
+            raise
+
+    def updates(self, node: Input, updates: Any, time: str | None = None, diff: str = "diff") -> None:
+        """Queue ``(row, time, diff)`` triples, or a table of updates, with what its columns of these are called."""
+        try:
+            named = Names.of(self._frontiers.graph.coordinates, time, diff)
+            dataframes = self._dataframes_for(updates)
+            if dataframes is not None:
+                self._stepper.queue(node, *dataframes.updates(node, updates, named))
+            else:
+                self._stepper.queue(node, checked_updates(node, self._frontiers, updates, named))
+        except TidemillError as error:
+            of_node(node, error)
+            raise
+
+    def watermark(self, node: Input, value: Any, time: Any) -> None:
+        """Queue what is told of an input's watermark; `TimeError` where it goes back."""
+        try:
+            self._watermark(node, value, time)
+        except TidemillError as error:
+            of_node(node, error)
+            raise
+
+    def _dataframes_for(self, rows: Any, on_error: OnError = "raise") -> DataFrames | None:
+        """Return what reads rows that are a DataFrame of the engine's; None for all others."""
         if on_error not in ("raise", "collect"):
             msg = f"on_error={on_error!r}: expected 'raise', or 'collect' to take the rows that fit and get the others"
             raise TidemillError(msg)
-        is_frame = self._dataframes is not None and self._dataframes.reads(rows)
-        if is_frame and on_error == "collect":
+        if self._dataframes is None or not self._dataframes.reads(rows):
+            return None
+        if on_error == "collect":
             msg = "on_error='collect' is not for DataFrames of Spark, which are refused whole: give it df.toArrow()"
             raise EngineError(msg)
-        refused = None
-        at = self._frontiers.open_time(node, time)
-        change: Change
-        if is_frame:
-            assert self._dataframes is not None
-            change = self._dataframes.read(node, rows, at, sign)
-        elif on_error == "collect":
-            change, refused = _sorted_out_change(node, self._frontiers, rows, at, sign)
-        else:
-            change = checked_change(node, self._frontiers, rows, at, sign)
-        self._stepper.queue(node, change)
-        return refused
+        return self._dataframes
 
-    @_about_input
-    def feed(self, node: Input, feed: Any, op: str, time: Any) -> None:
-        """Queue the writes of a change feed."""
-        if self._dataframes is not None and self._dataframes.reads(feed):
-            changes = self._dataframes.feed(node, feed, op, time)
-        else:
-            changes = [checked_feed(node, self._frontiers, feed, op, time)]
-        self._stepper.queue(node, *changes)
-
-    @_about_input
-    def updates(self, node: Input, updates: Any, time: str | None = None, diff: str = "diff") -> None:
-        """Queue ``(row, time, diff)`` triples, or a table of updates, with what its columns of these are called."""
-        named = Names.of(self._frontiers.graph.coordinates, time, diff)
-        if self._dataframes is not None and self._dataframes.reads(updates):
-            changes = self._dataframes.updates(node, updates, named)
-        else:
-            changes = [checked_updates(node, self._frontiers, updates, named)]
-        self._stepper.queue(node, *changes)
-
-    @_about_input
-    def watermark(self, node: Input, value: Any, time: Any) -> None:
-        """Queue what is told of an input's watermark; `TimeError` where it goes back."""
+    def _watermark(self, node: Input, value: Any, time: Any) -> None:
         told = self._frontiers.graph.inputs.get(watermark_input(node.name))
         if told is None:
             msg = f"{node.where} has no watermark: open it with flow.input(..., watermark=(column, delay)) or =column"

@@ -1,25 +1,65 @@
-"""The run of a dataflow as users hold it, whichever engine is behind it."""
+"""The run of a dataflow as users hold it, whichever engine is behind it.
+
+`Run` is what users read: what each method does is said here, and done by one of its parts. `Intake` checks what is put
+in, `Stepper` takes steps, `Frontiers` knows how far the inputs and outputs are, and the executor answers.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable
-from typing import Any, Literal, Never, Self, final, overload
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Never, Protocol, Self, TypeVar, cast, final, overload
 
-from tidemill.boundary.paths import file_path
+from tidemill.boundary.feeds import Fed
+from tidemill.boundary.files import file_path
+from tidemill.boundary.results import Rows, Updates, following
 from tidemill.boundary.sorting_out import RefusedRow
 from tidemill.dataflow.fingerprint import function_prints
+from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Node
-from tidemill.errors import EngineError, StateError
-from tidemill.renderer.runs.intake import OnError, require_key
-from tidemill.renderer.runs.run_base import alone
-from tidemill.renderer.runs.run_pictures import RunPictures
+from tidemill.dataflow.nodes import Input, Node, Output
+from tidemill.dataflow.passes.plan import GraphPlan
+from tidemill.errors import EngineError, StateError, TidemillError, TimeError, UnknownNameError, did_you_mean
+from tidemill.renderer.diagram.explorer_page import data_of, page_of, record_of
+from tidemill.renderer.diagram.scene import Scene
+from tidemill.renderer.diagram.svg import DirectionOrAuto, bundle_of, checked_direction, svg_of
+from tidemill.renderer.diagram.why import Why
+from tidemill.renderer.runs.executor import DataFrames
+from tidemill.renderer.runs.intake import Intake, OnError, require_key
+from tidemill.renderer.runs.metrics import Metrics
+from tidemill.renderer.runs.pictures import READABLE, history_of, records_of, run_scene, updates_on_record
+from tidemill.renderer.runs.reasons import Explainer, reasons_of
+from tidemill.renderer.runs.step_events import StepEvents, require_limits
+from tidemill.renderer.runs.step_info import StepInfo
+from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.system_errors import advice
+from tidemill.renderer.runs.watch import watch
+
+if TYPE_CHECKING:
+    from tidemill.notebook.explorer import Explorer
+    from tidemill.notebook.live_table import Live
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def alone(method: F) -> F:
+    """Return a method that waits for other threads to be done with the run, and is refused where it is closed."""
+
+    @functools.wraps(method)
+    def waits(run: Run, /, *args: Any, **kwargs: Any) -> Any:
+        lifecycle = run._stepper.lifecycle  # noqa: SLF001 - a part of the class
+        lifecycle.check_process()  # before the lock, which a thread may hold that a forked child has not got
+        with run._lock:  # noqa: SLF001
+            lifecycle.check()
+            return method(run, *args, **kwargs)
+
+    return cast("F", waits)
 
 
 @final
-class Run(RunPictures):
+class Run:
     """A dataflow at work: takes updates, closes times, and answers what there is and what changed.
 
     Made by ``flow.start()``, or by ``tm.load``. Also a context manager, which closes it.
@@ -35,12 +75,29 @@ class Run(RunPictures):
     started them: in a child forked from it they are refused (``ClosedRunError``).
     """
 
+    def __init__(self, stepper: Stepper, *, passes: Sequence[str] = (), dataframes: DataFrames | None = None) -> None:
+        self._lock = threading.RLock()
+        self.executor = stepper.executor
+        self.graph: Graph = stepper.frontiers.graph
+        """What is run: as the passes left it."""
+        self.passes = tuple(passes)
+        """The names of the passes that it went through."""
+        self.keep = stepper.frontiers.keep
+        self._stepper = stepper
+        self._frontiers = stepper.frontiers
+        self._dataframes = dataframes
+        self._intake = Intake(stepper, dataframes)
+        self._inputs, self._outputs = self.graph.inputs, self.graph.outputs
+        self._explainer: Explainer | None = None
+        self._fed: dict[Output, Fed] = {}
+
     # -- putting in -----------------------------------------------------------------------------------------------
 
     @overload
     def insert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise"] = "raise") -> None: ...
     @overload
     def insert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["collect"]) -> list[RefusedRow]: ...
+    @alone
     def insert(self, name: str, rows: Any, *, time: Any = None, on_error: OnError = "raise") -> list[RefusedRow] | None:
         """Add rows to an input: tuples or dicts, `read_parquet` or `read_csv`, or any table that speaks Arrow.
 
@@ -70,23 +127,25 @@ class Run(RunPictures):
         >>> [(row, error.column) for row, error in refused]
         [(('a', 'two'), 'i')]
         """
-        return self._change(name, rows, time, +1, on_error)
+        return self._intake.change(self._input(name), rows, time, +1, on_error)
 
     @overload
     def delete(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise"] = "raise") -> None: ...
     @overload
     def delete(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["collect"]) -> list[RefusedRow]: ...
+    @alone
     def delete(self, name: str, rows: Any, *, time: Any = None, on_error: OnError = "raise") -> list[RefusedRow] | None:
         """Take rows from an input, as `insert` adds them. On an input with a key, rows of the key's columns do.
 
         Whether the rows are there is checked for unique inputs only: in others counts may become negative.
         """
-        return self._change(name, rows, time, -1, on_error)
+        return self._intake.change(self._input(name), rows, time, -1, on_error)
 
     @overload
     def upsert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["raise"] = "raise") -> None: ...
     @overload
     def upsert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["collect"]) -> list[RefusedRow]: ...
+    @alone
     def upsert(self, name: str, rows: Any, *, time: Any = None, on_error: OnError = "raise") -> list[RefusedRow] | None:
         """Put rows in the place of those with the same key; the last call in an epoch wins, and of its rows the last.
 
@@ -104,7 +163,9 @@ class Run(RunPictures):
         ...     list(run.snapshot("prices"))
         [('milk', 1), ('tea', 4)]
         """
-        return self._upsert(name, rows, time, on_error)
+        node = self._input(name)
+        require_key(node, "upsert")
+        return self._intake.change(node, rows, time, +1, on_error)
 
     @alone
     def apply(self, name: str, feed: Any, *, op: str = "op", time: Any = None) -> None:
@@ -248,22 +309,22 @@ class Run(RunPictures):
         Antichain((0, 2), (4, 0))
         """
         some = None if input is None else self._frontiers.with_watermark(self._input(input))
-        self._stepper.move(self._frontiers.advanced_to(time, some))
+        self._stepper.take(self._frontiers.advanced_to(time, some))
 
     @alone
     def advance(self) -> None:
         """Close the current epoch: of the inputs still open, the earliest. For times of one coordinate."""
-        self._stepper.move(self._frontiers.advanced_to(self._frontiers.next_epoch()))
+        self._stepper.take(self._frontiers.next_epoch())
 
     @alone
     def close_input(self, name: str) -> None:
         """Declare that an input will not change any more, and do the work this brings."""
-        self._stepper.move(dict.fromkeys(self._frontiers.with_watermark(self._input(name)), Antichain()))
+        self._stepper.take(self._frontiers.closed(self._frontiers.with_watermark(self._input(name))))
 
     @alone
     def close_inputs(self) -> None:
         """Declare that no input will change any more, and do the work this brings."""
-        self._stepper.move(dict.fromkeys(self._inputs.values(), Antichain()))
+        self._stepper.take(self._frontiers.closed(self._inputs.values()))
 
     @alone
     def discard(self) -> None:
@@ -275,6 +336,345 @@ class Run(RunPictures):
         """
         self._stepper.discard()
         self._intake.forget_told()
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    @alone
+    def snapshot(self, name: str, *, at: Any = None) -> Rows:
+        """Return an output's contents at its last complete time, or at an earlier one not compacted away.
+
+        With times of several coordinates ``at`` has to be given, until the inputs are closed.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("x", flow.input("x", {"i": "int64"}))
+        >>> with flow.start(keep=1) as run:
+        ...     run.update("x", [((7,), 0, 2), ((7,), 1, -1)])
+        ...     run.advance_to(2)
+        ...     list(run.snapshot("x")), list(run.snapshot("x", at=0))
+        ([(7,)], [(7,), (7,)])
+        """
+        node = self._output(name)
+        return self.executor.contents(node, self._frontiers.readable_time(node, at))
+
+    @alone
+    def changes(self, name: str, *, since: Any = None) -> Updates:
+        """Return the updates of an output that became complete since they were last asked for, at their exact times.
+
+        With ``since=t``: all updates at complete times other than those up to ``t``, whatever was read before; as far
+        back as ``keep`` reaches.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("x", flow.input("x", {"i": "int64"}))
+        >>> with flow.start() as run:
+        ...     run.update("x", [((7,), 0, 2), ((7,), 1, -1)])
+        ...     run.advance_to(2)
+        ...     run.changes("x")
+        ...     len(run.changes("x"))
+        i  time  diff
+        -  ----  ----
+        7  0     +2
+        7  1     -1
+        0
+        """
+        node = self._output(name)
+        upper = self._frontiers.of(node)
+        if since is not None:
+            time = self._frontiers.distinguishable_time(node, since)
+            found = self.executor.changed_since(node, time, self._frontiers.since[node], upper)
+        elif node.changes is False:
+            msg = f"{node.where} keeps no changes: declare it with changes=True, or ask with since="
+            raise TimeError(msg)
+        else:
+            found = self.executor.take_unread(node, self._frontiers.read[node], upper)
+            self._frontiers.read[node] = upper
+        return following(found, self._fed.setdefault(node, Fed(functools.partial(self._counts_before, node))))
+
+    @alone
+    def _counts_before(self, node: Output, frontier: Antichain) -> dict[tuple[Any, ...], int]:
+        """Return an output's contents at the last time before a frontier that it had."""
+        at = frontier.elements[0][0] - 1 if frontier.elements else None
+        try:
+            return self.executor.contents(node, self._frontiers.readable_time(node, at)).counts()
+        except TimeError as error:
+            msg = f"{error}; or call to_feed before the run goes on, on all changes one after the other"
+            raise TimeError(msg) from None
+
+    @alone
+    def why(self, name: str, row: Any, *, at: Any = None) -> Why:
+        """Return why an output has a row, or why it has not, at its last complete time or at an earlier one.
+
+        For a row that is there: input rows from which alone it follows, found by leaving out others and seeing that it
+        is there still, until (within bounds) none can be left out; and on what way it follows from them, operator by
+        operator, with the iterations of loops. It is one reason of several that there may be, and a least one: of a sum
+        the rows that come to it, of a row of a top-k that row alone. For a row that is not there: backwards from the
+        output what each operator had, and which input rows are missing. Printed it is a tree, in notebooks a picture.
+
+        Needs a run started with ``why=True``. Cost: a run on the embedded engine, in this process, of the rows near to
+        the one asked for, in the worst case of all; and some hundreds of steps of it. User functions are called again.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> edges = flow.input("edges", {"a": "string", "b": "string"})
+        >>> roots = flow.input("roots", {"at": "string"})
+        >>> flow.output("hops", tm.graphs.bfs(edges, roots))
+        >>> run = flow.start(why=True)
+        >>> run.insert("roots", [("x",)])
+        >>> run.insert("edges", [("x", "y"), ("y", "w"), ("w", "x"), ("z", "w")])
+        >>> run.advance()
+        >>> run.why("hops", ("w", 2)).rows
+        {'edges': [('x', 'y'), ('y', 'w')], 'roots': [('x',)]}
+        """
+        node = self._output(name)
+        if self._explainer is None:
+            msg = f"why({name!r}, ...): this run keeps no inputs to look for reasons in: start it with why=True"
+            raise EngineError(msg)
+        return reasons_of(self._explainer, self.executor, self._frontiers, (node, row, at))
+
+    def explain_by(self, answer: Callable[..., Why], kept_name: Callable[[str], str]) -> None:
+        """Have `why` answered, from outputs that hold what inputs do. Called by whoever started the run so."""
+        self._explainer = Explainer(answer, kept_name)
+        kept = set(map(kept_name, self._inputs))
+        self._outputs = {name: output for name, output in self._outputs.items() if name not in kept}
+
+    @alone
+    def frontier(self, name: str) -> Antichain:
+        """Return the frontier of an output, or of an input: what is not beyond it is final.
+
+        Of an output and an input of one name, the output's.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("later", flow.input("x", {"i": "int64"}).delay(2))
+        >>> with flow.start() as run:
+        ...     run.advance_to(3)
+        ...     run.frontier("x"), run.frontier("later")
+        (Antichain(3), Antichain(5))
+        """
+        node = self._outputs.get(name) or self._inputs.get(name)
+        if node is None:
+            msg = f"no output or input {name!r}: {did_you_mean(name, [*self._outputs, *self._inputs])}"
+            raise UnknownNameError(msg)
+        return self._frontiers.of(node)
+
+    @alone
+    def on_step(self, callback: Callable[[StepInfo], object]) -> Callable[[], None]:
+        """Call a function with a `StepInfo` after each step that was taken; returns a function that ends this.
+
+        What it raises comes out of ``advance`` after the step, which is done all the same, and the other callbacks.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("x", flow.input("x", {"i": "int64"}))
+        >>> with flow.start() as run:
+        ...     stop = run.on_step(lambda step: print(step.number, step.frontiers))
+        ...     run.advance_to(3)
+        ...     stop()
+        ...     run.advance_to(4)
+        1 {'x': Antichain(3)}
+        """
+        if not callable(callback):
+            msg = f"on_step({callback!r}): expected a function, which is called with a StepInfo after each step"
+            raise TidemillError(msg)
+        return self._stepper.listeners.add(callback)
+
+    @alone
+    def live(self, name: str, *, limit: int = 20) -> Live:
+        """Display an output's contents in a notebook, as a table that is refreshed after each step.
+
+        Needs IPython (``pip install 'tidemill[notebook]'``), and times of one coordinate. Each refreshing costs a
+        `snapshot`; ``limit`` rows are shown.
+        """
+        from tidemill.notebook.live_table import Live  # noqa: PLC0415 - for notebooks alone
+
+        return Live(self, self._output(name).name, limit)
+
+    @alone
+    def metrics(self) -> Metrics:
+        """Return figures for each operator: records in and out, state rows, batches, seconds, bytes; and of memory.
+
+        Printed it is a table, and `to_pandas` makes a DataFrame of it. ``memory`` has what all of it takes: interned
+        values, changes that nobody has read, what is held and what is on the disk.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("odd", flow.input("x", {"i": "int64"}).select(odd="i % 2 = 1").distinct())
+        >>> with flow.start() as run:
+        ...     run.insert("x", [(1,), (2,), (3,)])
+        ...     run.advance()
+        ...     [(o.kind, o.records_out) for o in run.metrics()]
+        ...     run.metrics().memory.unread
+        [('Input', 3), ('Map', 3), ('Threshold', 2), ('Output', 2)]
+        {'odd': 2}
+        """
+        return Metrics(self.executor.metrics(), self.executor.memory())
+
+    @alone
+    def to_changelog(self, path: str | os.PathLike[str], *, outputs: Sequence[str] | None = None) -> None:
+        """Write the updates of outputs (all, or those named) to Parquet files from now on, each exactly once.
+
+        A folder for each output, of its name (with percent codes and a digest where that is no name for a folder, or
+        differs from another output's in case alone), in it a file for each step that changes it, such as
+        ``step-0000000012.parquet`` by the number of the step, with the columns of ``run.changes(name).to_arrow()``.
+        What outputs hold before any step, as of constants, is in the files of the first step, if that is still to come.
+        Files appear whole, and only when their step is committed; a run that goes on after a crash shows what was
+        committed and not shown yet, and goes on writing without being told again. ``outputs=[]`` ends it. The folder
+        belongs to this run's state: ``StateError`` where it is another's.
+
+        Cost: a file and its way to the disk for each step and output that changes. An output whose changes nobody reads
+        in other ways had better be declared with ``changes=False``: they are kept in memory until they are read.
+        """
+        names = [self._output(name).name for name in (self._outputs if outputs is None else outputs)]
+        self._stepper.recorder_for("to_changelog").to_changelog(path, names)
+
+    # -- showing -------------------------------------------------------------------------------------------------------
+
+    @alone
+    def log_events(self, limit: int = 1000, *, rows: int = 10) -> None:
+        """Log what every operator does in each step from now on: the last ``limit`` steps, read as `events`; 0 ends it.
+
+        Of the updates that an operator emits in a step the first ``rows`` are kept in full.
+
+        Cost: while events are logged, some microseconds for each operator and step, and for each of these updates; else
+        nothing.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> edges = flow.input("edges", {"a": "int64", "b": "int64"})
+        >>> start = flow.constant({"at": "int64"}, [(1,)])
+        >>> step = lambda here: here.join(edges, on={"at": "a"}).select(at="b").concat(start).distinct()
+        >>> flow.output("reached", start.iterate(step))
+        >>> with flow.start() as run:
+        ...     run.log_events()
+        ...     run.insert("edges", [(1, 2), (2, 3)])
+        ...     run.advance()
+        ...     (distinct,) = (n for n in run.graph.nodes if n.kind == "Threshold")
+        ...     work = run.events[-1].operators[distinct.id]
+        ...     work.rounds, work.times
+        (2, {(0, 0): 2, (0, 1): 1})
+        """
+        require_limits(limit, rows)
+        self._stepper.log_events(limit, rows)
+
+    @property
+    @alone
+    def events(self) -> StepEvents:
+        """The last steps, oldest first, with what every operator did in each; see `log_events`."""
+        if self._stepper.events is None:
+            msg = "this run logs no events: begin with run.log_events(), before the steps that you want to see"
+            raise EngineError(msg)
+        return self._stepper.events
+
+    @alone
+    def to_svg(self, *, direction: DirectionOrAuto = "auto") -> str:
+        """Return the picture of the run as SVG: what is run, with records sent, rows held, and frontiers.
+
+        ``direction`` as for `Dataflow.to_svg`. An edge on which nothing was ever sent is dashed.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("once", flow.input("x", {"i": "int64"}).distinct())
+        >>> with flow.start() as run:
+        ...     run.insert("x", [(1,), (2,)])
+        ...     run.advance()
+        ...     "2 held · frontier 1" in run.to_svg()
+        True
+        """
+        return svg_of(self._scene(), checked_direction(direction))
+
+    @alone
+    def to_html(self) -> str:
+        """Return the explorer of the run as one HTML page, which needs no network, no kernel and no Python.
+
+        It has what `to_svg` has and the rows of outputs, and where events are logged (`log_events`) it steps through
+        closed times: who had work at each, in which iterations, how many records went along each edge, and which
+        operators had passed the time, held it back, or were waiting.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("once", flow.input("x", {"i": "int64"}).distinct())
+        >>> with flow.start() as run:
+        ...     run.log_events()
+        ...     run.insert("x", [(1,), (2,)])
+        ...     run.advance()
+        ...     page = run.to_html()
+        >>> "<!doctype html>" in page, "http://" in page.replace("http://www.w3.org/2000/svg", "")
+        (True, False)
+        """
+        return page_of(self._data(), f"a run of {self.graph.name}")
+
+    @alone
+    def watch(self, *, after: float = 0.5) -> Callable[[], None]:
+        """Show steps that take longer than ``after`` seconds while they are under way; returns a function that ends it.
+
+        In a notebook below the cell that calls it: operators with the updates that came to them, their share of the
+        time, their rate and the updates still to come to them, the loop and the iteration that it is in, and the graph
+        coloured by where the time goes. In a terminal the table alone, by rich. Where nobody looks nothing is shown. It
+        is in the place of the table that ``flow.start(progress=True)`` shows of itself.
+        """
+        return watch(self._stepper, self.graph, after)
+
+    @alone
+    def record(self, path: str | os.PathLike[str]) -> None:
+        """Save what `to_html` shows to a file, which ``tidemill explore path`` makes a page of: a bug report in a file.
+
+        It is JSON: the graph with the lines of code that made it, figures, logged events, and the first rows of
+        outputs. Nothing is run to look at it.
+        """
+        text = record_of(self._data(), f"a run of {self.graph.name}")
+        file = file_path(path, f"record({path!r})")
+        try:
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            msg = f"record({path!r}): cannot be written ({error.strerror}): expected a path in a folder that is there"
+            raise StateError(msg) from error
+
+    @alone
+    def explore(self, *, height: int = 560) -> Explorer:
+        """Return the explorer as a widget for notebooks, where a click on an output shows its rows.
+
+        At an earlier time rows are asked of the run, as far back as ``keep`` reaches. A click on another operator shows
+        the last of its updates that `log_events` has kept. The widget shows the run up to here; see `to_html`. A saved
+        notebook, which has no kernel, shows the picture of it instead. Needs anywidget
+        (``pip install 'tidemill[notebook]'``).
+        """
+        from tidemill.notebook.explorer import explorer  # noqa: PLC0415 - for notebooks alone
+
+        return explorer(self._data(), height, self._repr_mimebundle_(), self._records_at)
+
+    def _records_at(self, id_: int, time: Sequence[int | str] | None) -> dict[str, Any]:
+        """Return for the explorer what an output holds at a time, or else now; of others what is logged of them."""
+        node, at = self.graph.nodes[id_], None if time is None else tuple(map(int, time))
+        try:
+            if isinstance(node, Output):
+                return records_of(self.snapshot(node.name, at=at))
+            return updates_on_record(self.events[:], node, at)
+        except TidemillError as error:
+            return {"note": str(error)}
+
+    def _data(self) -> str:
+        events = () if self._stepper.events is None else self._stepper.events
+        held = {o.id: o.state_rows for o in self.executor.metrics()}
+        large = {n: held[o.id] for n, o in self._outputs.items() if held[o.id] > READABLE}
+        small = [name for name in self._outputs if name not in large]
+        outputs = {name: rows for name in small if (rows := self._last_rows(name)) is not None}
+        return data_of(self._scene(), history_of(events, self._frontiers, outputs, large))
+
+    def _last_rows(self, name: str) -> Rows | None:
+        """Return what an output holds, or None where it cannot be said: nothing is complete, or not which time."""
+        try:
+            return self.snapshot(name)
+        except TimeError:
+            return None
+
+    def _scene(self) -> Scene:
+        return run_scene(self.graph, self.executor.metrics(), self._frontiers)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        if self._stepper.lifecycle.is_closed or self._stepper.lifecycle.is_foreign:
+            return {"text/plain": repr(self)}
+        return bundle_of(repr(self), self.to_svg(), f"a run of {self.graph.name}")
 
     # -- state --------------------------------------------------------------------------------------------------------
 
@@ -355,12 +755,22 @@ class Run(RunPictures):
 
     # -- how it is done -----------------------------------------------------------------------------------------------
 
-    @alone
-    def _change(self, name: str, rows: Any, time: Any, sign: int, on_error: OnError) -> list[RefusedRow] | None:
-        return self._intake.change(self._input(name), rows, time, sign, on_error)
+    def _input(self, name: str) -> Input:
+        if name in self._inputs:
+            return self._inputs[name]
+        msg = f"no input {name!r}: {did_you_mean(name, self._inputs)}"
+        raise UnknownNameError(msg)
 
-    @alone
-    def _upsert(self, name: str, rows: Any, time: Any, on_error: OnError) -> list[RefusedRow] | None:
-        node = self._input(name)
-        require_key(node, "upsert")
-        return self._intake.change(node, rows, time, +1, on_error)
+    def _output(self, name: str) -> Output:
+        if name in self._outputs:
+            return self._outputs[name]
+        msg = f"no output {name!r}: {did_you_mean(name, self._outputs)}"
+        raise UnknownNameError(msg)
+
+
+class Engine(Protocol):
+    """What ``flow.start`` takes: something that makes a run of a graph."""
+
+    def start(self, plan: GraphPlan, keep: int) -> Run:
+        """Return a run of a frozen graph, at its start or where saved state says; ``keep`` as for ``flow.start``."""
+        ...

@@ -5,6 +5,7 @@ Pictures, progress and time travel read this log and nothing else of an engine. 
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
@@ -12,6 +13,7 @@ from typing import Any, overload
 import attrs
 
 from tidemill.dataflow.lattice import Antichain, Time
+from tidemill.errors import TimeError
 from tidemill.renderer.runs.metrics import Metrics, OperatorMetrics
 from tidemill.renderer.runs.step_info import StepInfo
 
@@ -137,3 +139,14 @@ def _work(old: OperatorMetrics, new: OperatorMetrics, trace: OperatorTrace) -> O
         batches=new.batches,
         waiting=new.waiting,
     )
+
+
+def require_limits(limit: Any, rows: Any) -> None:
+    """Raise `TimeError` where a log cannot have so many steps, or so many updates for each operator and step."""
+    for name, given, what in ("limit", limit, "steps"), ("rows", rows, "updates for each operator and step"):
+        if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+            msg = f"{name}={given!r}: expected a number of {what}, 0 or more"
+            raise TimeError(msg)
+    if limit > sys.maxsize:
+        msg = f"limit={limit}: more steps than a log can have; for all of them, limit={10**9}"
+        raise TimeError(msg)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Input, Output
+from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError, StepError
-from tidemill.renderer.runs.deliveries import Deliveries
 from tidemill.renderer.runs.executor import Executor, Recorder, SpillStore
-from tidemill.renderer.runs.frontiers import Frontiers
+from tidemill.renderer.runs.frontiers import Frontiers, Move
 from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.lifecycle import Lifecycle
 from tidemill.renderer.runs.progress import OperatorProgress, Watcher
-from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.runs.step_events import StepEvents
 from tidemill.renderer.runs.step_info import Listeners, StepInfo
 from tidemill.renderer.runs.system_errors import advice
+from tidemill.renderer.runs.writes import Change
 
 SLOW: Final = 2.0
 """Seconds from which on a step is said to be slow."""
@@ -28,6 +26,37 @@ _MANY: Final = 100_000
 """Rows from which on a load is more than a detail."""
 _LOADS: Final = logging.getLogger("tidemill.loads")
 _STEPS: Final = logging.getLogger("tidemill.steps")
+
+
+class Deliveries:
+    """The last batch of each source that a step committed, and the one that is being delivered."""
+
+    def __init__(self, committed: Mapping[str, int]) -> None:
+        self.is_putting = False
+        """Whether a batch is being put in: not the time for a step."""
+        self.committed = dict(committed)
+        """The last batch of each source."""
+        self._current: tuple[str, int] | None = None
+
+    def has(self, source: str, batch: int) -> bool:
+        """Return whether this batch of a source, or a later one, was committed."""
+        return batch <= self.committed.get(source, -1)
+
+    def begin(self, source: str, batch: int) -> None:
+        """Have the next step commit this batch, which is put in now."""
+        self._current, self.is_putting = (source, int(batch)), True
+
+    def end(self) -> None:
+        """Deliver nothing more, whether or not it was committed."""
+        self._current, self.is_putting = None, False
+
+    def after_step(self) -> dict[str, int]:
+        """Return what is committed once the step at hand is."""
+        return self.committed if self._current is None else self.committed | dict([self._current])
+
+    def commit(self) -> None:
+        """Take note that the step was taken."""
+        self.committed = self.after_step()
 
 
 class Stepper:
@@ -93,25 +122,22 @@ class Stepper:
         level = logging.INFO if count >= _MANY else logging.DEBUG
         if _LOADS.isEnabledFor(level):
             _LOADS.log(level, "%s: %s updates were put into %r", self.frontiers.graph.name, count, node.name)
-        if self._recorder is None:
-            self._queue(node, changes)
+        changes = tuple([change for change in changes if len(change)])
+        if self._recorder is not None:
+            self.lifecycle.change("rows were put in", lambda: self._queue_on_record(node, changes))
             return
-        self.lifecycle.change("rows were put in", lambda: self._queue_on_record(node, changes))
-
-    def _queue(self, node: Input, changes: Iterable[Change]) -> None:
         for change in changes:
-            if len(change):
-                self.executor.queue(node, change)
+            self.executor.queue(node, change)
 
     def _queue_on_record(self, node: Input, changes: Sequence[Change]) -> None:
         assert self._recorder is not None
         before, journal = self.executor.queued(node), self._recorder.journal()
         try:
             with let_through():
-                self._queue(node, changes)
+                for change in changes:
+                    self.executor.queue(node, change)
             for change in changes:
-                if len(change):
-                    self._recorder.queued(node, change)
+                self._recorder.queued(node, change)
         except BaseException:
             self.executor.requeue(before)
             self._recorder.rewind(journal)
@@ -166,57 +192,42 @@ class Stepper:
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
-    def move(self, moved: Mapping[Input, Antichain]) -> None:
-        """Take the step that brings inputs to these frontiers."""
+    def take(self, move: Move) -> None:
+        """Take a step, and do what is to be done after it."""
         self.lifecycle.check()
         if self._deliveries.is_putting:
             msg = "what puts in a delivered batch may not take a step: deliver() does, once for the batch"
             raise StepError(msg)
-        self.began = perf_counter()
+        self.began, steps = perf_counter(), self.steps
         try:
-            self._move(moved, self.began)
+            self.lifecycle.change("a step was made final", lambda: self._take(move))
         finally:
-            self.began = None
+            seconds, self.began = perf_counter() - self.began, None
+            if self.steps > steps and not self.lifecycle.is_closed:  # it may be Ctrl-C that came behind the step
+                try:
+                    self._tell(seconds)
+                finally:
+                    self._between_steps()
 
-    def _move(self, moved: Mapping[Input, Antichain], start: float) -> None:
-        inputs = self.frontiers.moved(moved)
-        needed, since = self.frontiers.needed_for(inputs), self.frontiers.since_for(inputs)
-        steps = self.steps
-        try:
-            self.lifecycle.change("a step was made final", lambda: self._take(inputs, needed, since))
-        except BaseException:
-            if self.steps > steps and not self.lifecycle.is_closed:  # interrupted, and taken all the same
-                self._tell(perf_counter() - start)
-            raise
-        try:
-            self._tell(perf_counter() - start)
-        finally:
-            self._between_steps()
-
-    def _take(
-        self,
-        inputs: Mapping[Input, Antichain],
-        needed: Mapping[Input, Antichain],
-        since: Mapping[Output, Antichain],
-    ) -> None:
+    def _take(self, move: Move) -> None:
         executor = self.executor
         try:
             with let_through():
-                self._work(needed)
+                self._work(move)
             if self._recorder is not None:
                 sources = self._deliveries.after_step()
-                self._recorder.commit(inputs, sources, replayable=executor.is_replayable)
+                self._recorder.commit(move.inputs, sources, replayable=executor.is_replayable)
         except BaseException as error:
             self._undo(error)
             raise
-        executor.commit(since)
-        self.frontiers.settle(inputs, needed, since)
+        executor.commit(move.since)
+        self.frontiers.settle(move)
         self._deliveries.commit()
         self.steps += 1
 
-    def _work(self, needed: Mapping[Input, Antichain]) -> None:
+    def _work(self, move: Move) -> None:
         try:
-            self.executor.step(needed)
+            self.executor.step(move.needed)
         except OSError as error:
             if self.spill_store is None:
                 raise

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from tidemill.dataflow.graph import Graph
 from tidemill.errors import TidemillError
-from tidemill.renderer.diagram.bundle import bundle_of
 from tidemill.renderer.diagram.scene import Figures, scene_of
-from tidemill.renderer.diagram.svg import svg_of
+from tidemill.renderer.diagram.svg import bundle_of, svg_of
 from tidemill.renderer.runs import progress
 from tidemill.renderer.runs.stepper import Stepper
 

@@ -1,10 +1,10 @@
-"""Writes to inputs with a key, checked: rows to put in the place of those with their keys, and keys to delete."""
+"""Checked changes on their way to an input: updates; for one with a key, rows to put there and keys to delete."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import repeat
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -15,6 +15,25 @@ from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError, brief
 from tidemill.expressions.schema import Schema
+
+
+class Change(Protocol):
+    """Something checked that is queued at an input: `Queued`, `Writes`, or what an engine has of its own."""
+
+    def __len__(self) -> int: ...
+
+
+@attrs.frozen
+class Queued:
+    """Checked updates to an input: one time and diff for all rows, or one for each."""
+
+    batch: Batch
+    times: Time | list[Time]
+    diffs: int | list[int]
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
 
 Row = tuple[Any, ...]
 

@@ -27,11 +27,6 @@ from tidemill.renderer.spark.frames import DIFF, Frame, Select, columns, names, 
 from tidemill.renderer.spark.scalars import native_sql
 from tidemill.renderer.spark.types import spark_type, sql_type, struct
 
-__all__ = [
-    "Given", "check_capitals", "checked_inputs", "constant", "frame_of_rows", "given", "guarded_inputs", "is_invalid",
-    "rows_of", "table_of", "typed_updates", "updates_of",
-]  # fmt: skip
-
 INVALID: Final = "tidemill: a value that the schema does not allow"
 _CASE: Final = "spark.sql.caseSensitive"
 _PLAIN_NAME: Final = re.compile(r"\w+", re.ASCII)

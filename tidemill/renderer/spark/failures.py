@@ -19,12 +19,6 @@ from tidemill.errors import ExpressionError, StepError, UserFunctionError, brief
 from tidemill.renderer.spark.exact_floats import OUTSIDE
 from tidemill.site import Site
 
-__all__ = [
-    "OTHER_DISKS", "TOO_MANY", "TaskError", "decoded_error", "has_lost_blocks", "is_of_floats", "is_overflow",
-    "is_too_large_to_fetch", "is_worth_care", "missing_in_python", "overflowed_node", "unread_state",
-    "with_encoded_errors",
-]  # fmt: skip
-
 TOO_MANY: Final = "tidemill: a count beyond 2**31 at node "
 """The error that the check of counts raises in Catalyst, followed by the node's number."""
 

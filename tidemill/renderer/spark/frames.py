@@ -19,11 +19,6 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from tidemill.dataflow.lattice import Time
 from tidemill.renderer.spark.session import is_connected
 
-__all__ = [
-    "DIFF", "Frame", "Select", "checkpointed", "columns", "computed", "consolidated", "is_planning", "is_small",
-    "materialised", "names", "planning", "times", "united",
-]  # fmt: skip
-
 DIFF = "d"
 _SMALL_CELLS = 400_000
 """Up to so many values, a DataFrame is broadcast to the executors rather than shuffled."""

@@ -33,11 +33,6 @@ from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.spark.frames import DIFF
 from tidemill.renderer.spark.row_tasks import detached
 
-__all__ = [
-    "ARRANGED", "DUE", "KIND", "NEW", "STORE", "ArrangementColumns", "KeyedTask", "KeyedTaskAtOneTime",
-    "Layout", "encoded_columns", "feed_sums", "layout_of", "region_of", "schedule_of", "spine_like",
-]  # fmt: skip
-
 KIND: Final = "kind"
 NEW, DUE, STORE = 0, 1, 2
 """A new update of the input; a pending time of a key; from here on, updates of the arrangements, in their order."""

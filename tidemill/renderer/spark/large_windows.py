@@ -56,11 +56,6 @@ from tidemill.renderer.spark.stretch_tasks import (
 from tidemill.renderer.spark.tasks import done_in_executors
 from tidemill.renderer.spark.types import struct
 
-__all__ = [
-    "LargestPartition", "in_stretches", "is_divisible", "large_apart", "on_large", "put_together", "read_by_calls",
-    "rows_of_largest", "times_of",
-]  # fmt: skip
-
 LARGE: Final = 1_000_000
 """Rows of a partition beyond which it is more than one task."""
 STRETCH: Final = 250_000

@@ -44,11 +44,6 @@ from tidemill.renderer.spark.keyed import as_lines, touched
 from tidemill.renderer.spark.keyed_tasks import NEW, Layout
 from tidemill.renderer.spark.types import sql_type
 
-__all__ = [
-    "Sums", "adds_floats", "aggregated", "completed", "distinct", "distinct_in_round", "has_all_groups", "is_native",
-    "selected", "summed", "sums_of_groups",
-]  # fmt: skip
-
 _SPREADS: Final = frozenset(("variance", "stddev"))
 _TOTALS: Final = frozenset(("count", "sum", "avg", "bool_or", "bool_and")) | _SPREADS
 _EXTREMES: Final = frozenset(("min", "max"))

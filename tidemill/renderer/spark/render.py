@@ -7,10 +7,12 @@ from typing import Any, Final
 
 import attrs
 import networkx as nx
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.boundary.update_tables import Names
 from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import (
     Arrange,
     Concat,
@@ -30,15 +32,16 @@ from tidemill.errors import UnknownNameError, did_you_mean
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
+from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.dataframes import Given, check_capitals, checked_inputs, given, guarded_inputs
-from tidemill.renderer.spark.frames import Frame, computed
+from tidemill.renderer.spark.frames import DIFF, Frame, columns, computed
+from tidemill.renderer.spark.keyed import KeyedRound
 from tidemill.renderer.spark.retries import retried, translated_errors
 from tidemill.renderer.spark.scalars import cannot_fail
 from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.step import Step
 from tidemill.renderer.spark.strategy import CAREFUL, Strategy
 from tidemill.renderer.spark.types import struct
-from tidemill.renderer.spark.unique import check_unique
 
 
 def render(
@@ -192,3 +195,17 @@ def _named(spark: SparkSession, node: Output, frame: Frame | None, named: Names)
     if frame.has_users_names:
         return frame.data
     return frame.data.toDF(*schema.names, *named.times, named.diff)
+
+
+def check_unique(node: Input, frame: Frame) -> None:
+    """Raise where a row's count is not 0 or 1 at some time, naming both. One job."""
+    if frame.coordinates > 1:
+        keyed = KeyedRound(node, frame.coordinates, (), Antichain.minimum(frame.coordinates), Antichain())
+        keyed.once(frame, None).change.data.count()  # type: ignore[union-attr]  # raises what the kernel finds
+        return
+    row = columns(frame.width)
+    window = Window.partitionBy(*row).orderBy("t0").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    summed = frame.data.groupBy(*row, "t0").agg(F.sum(DIFF).alias("n"))
+    running = summed.select(*row, "t0", F.sum("n").over(window).alias("n"))
+    for *shown, time, count in running.filter(~F.col("n").isin(0, 1)).limit(1).collect():
+        raise failures.not_unique(node, tuple(shown), count, (time,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -16,7 +16,8 @@ from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Filter, FlatMap, Input, Inspect, Map, Node, Retime
 from tidemill.errors import ExpressionError, UserFunctionError
 from tidemill.expressions.bound import Bound, BoundColumn
-from tidemill.expressions.table_functions import TableCall
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.table_functions import Column, ListColumn, TableCall
 from tidemill.expressions.types import FLOAT64
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.runs import failures
@@ -24,7 +25,6 @@ from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark.frames import names
 from tidemill.renderer.spark.map_tasks import mapped_at_once
-from tidemill.renderer.spark.table_tasks import made_by_table
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -215,3 +215,24 @@ def _failed(
 def _user_time(batch: pa.RecordBatch, at: int, width: int, users: int) -> Any:
     """Return the user time of an update, as users write it."""
     return shown(tuple([c[at].as_py() for c in batch.columns[width : width + users]]))
+
+
+def made_by_table(call: TableCall, schema: Schema, given: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]] | None:
+    """Return for each row that a table function makes the one it is made from, and the columns; None where it fails."""
+    try:
+        owner, made = call.function.columns(*(_argument(given[i]) for i in call.arguments))
+    except Exception:  # noqa: BLE001 - whatever it is, it is raised again for its row
+        return None
+    rows = pa.array(owner)
+    columns = [given[i].take(rows) for i in call.kept] + [_arrow(c) for c in made]
+    return rows, [c.cast(f.dtype.arrow) for c, f in zip(columns, schema, strict=True)]
+
+
+def _argument(column: pa.Array) -> Column:
+    if pa.types.is_list(column.type) and not column.null_count:
+        return ListColumn.of(column)
+    return column
+
+
+def _arrow(column: Column) -> pa.Array:
+    return column.to_arrow() if isinstance(column, ListColumn) else column

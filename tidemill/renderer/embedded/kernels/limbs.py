@@ -15,10 +15,6 @@ from tidemill.errors import CountOverflowError
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated, largest
 from tidemill.renderer.runs import failures
 
-__all__ = [
-    "BITS", "MASK", "NOT_FINITE", "LimbRows", "LimbWeights", "Limbs", "are_safe", "consolidated_limbs", "split",
-]  # fmt: skip
-
 BITS: Final = 32
 MASK: Final = (1 << BITS) - 1
 NOT_FINITE: Final = 1000

@@ -20,7 +20,7 @@ from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import Reordered, UpdateLayout
 from tidemill.renderer.embedded.trace.pending import Alike
 from tidemill.renderer.embedded.trace.spine import Spine
-from tidemill.renderer.runs.queued import Queued
+from tidemill.renderer.runs.writes import Queued
 
 _MOST_IN_TAIL: Final = 4096
 """Contents are read whole, mostly: many updates are sorted at once, and merged less often."""

@@ -18,8 +18,8 @@ from tidemill.renderer.embedded.operators.input_output import InputOperator
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.runs.metrics import Memory, Metrics
 from tidemill.renderer.runs.progress import OperatorProgress
-from tidemill.renderer.runs.queued import Change
 from tidemill.renderer.runs.step_events import OperatorTrace
+from tidemill.renderer.runs.writes import Change
 from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.large_windows import LargestPartition
 from tidemill.renderer.spark.live.executor_step import ExecutorStep

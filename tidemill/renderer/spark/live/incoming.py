@@ -26,11 +26,6 @@ from tidemill.renderer.spark.frames import Frame, columns
 from tidemill.renderer.spark.live.state_files import as_updates, read_files, remove_files, write_files
 from tidemill.renderer.spark.types import spark_type
 
-__all__ = [
-    "INVALID", "collected_if_few", "files_of_valid", "frame_of_change", "refuse_ambiguous_keys", "written_to_files",
-]  # fmt: skip
-
-
 _FEW: Final = 100_000
 """Rows that are fetched to see whether a DataFrame has more: one job instead of two."""
 

@@ -22,7 +22,7 @@ from tidemill.renderer.runs.intake import (
     require_order,
 )
 from tidemill.renderer.runs.intake import open_times as checked_times
-from tidemill.renderer.runs.queued import Change, Queued
+from tidemill.renderer.runs.writes import Change, Queued
 from tidemill.renderer.spark.live.incoming import collected_if_few, refuse_ambiguous_keys, written_to_files
 from tidemill.renderer.spark.live.mixed_changes import Mixed, feed_in_files, updates_in_files
 from tidemill.renderer.spark.live.state_files import remove_files

@@ -28,8 +28,7 @@ from tidemill.expressions.types import INT64
 from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spill_files import Layout, SpillFile, read_file
 from tidemill.renderer.durable.spilled import SpillFolder
-from tidemill.renderer.runs.queued import Change, Queued
-from tidemill.renderer.runs.writes import Writes
+from tidemill.renderer.runs.writes import Change, Queued, Writes
 from tidemill.renderer.spark.dataframes import checked_inputs, is_invalid, typed_updates
 from tidemill.renderer.spark.frames import DIFF, times
 from tidemill.renderer.spark.live.incoming import INVALID, files_of_valid

@@ -1,4 +1,4 @@
-"""The command for long runs: ``python -m tidemill.testing [--cases N] [--draw dataflows | windows | on-close] ...``.
+"""The command for long runs: ``python tests/support/random_cases.py [--cases N] [--draw dataflows | windows | on-close] ...``.
 
 Draws random cases until so many have agreed on all engines and batchings, counts them, and stops with the shrunk case
 at the first that does not agree: whole dataflows; or windows in each of the ways in which the embedded engine keeps
@@ -16,11 +16,11 @@ from collections.abc import Callable
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from window_cases import WindowCase, compare_on_close, compare_windows, on_close, windows
 
 from tidemill.errors import EmptyFrameWarning
 from tidemill.testing import all_at_once, check_equivalent, dataflows, shuffled, time_by_time
 from tidemill.testing.random_flows import Case
-from tidemill.testing.window_cases import WindowCase, compare_on_close, compare_windows, on_close, windows
 
 CHUNK = 250
 """Cases drawn from one seed; Hypothesis remembers what it has drawn, so many short rounds stay quick."""
@@ -56,7 +56,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tidemill.testing", description="Random cases on all engines.")
+    parser = argparse.ArgumentParser(
+        prog="python tests/support/random_cases.py", description="Random cases on all engines."
+    )
     parser.add_argument("--cases", type=int, default=1000, help="how many to draw in all (1000)")
     parser.add_argument("--draw", choices=["dataflows", *WINDOWS], default="dataflows", help="of what (dataflows)")
     parser.add_argument("--coordinates", type=int, nargs="+", default=[1, 2, 3], help="user times to draw (1 2 3)")

@@ -1,7 +1,10 @@
-"""Spark among the engines that `check_equivalent` compares: whole histories, rendered when all inputs are closed."""
+"""Spark among the engines that `check_equivalent` compares: whole histories, and live runs, each in its own folder."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,11 +23,11 @@ from tidemill.renderer.reference.upserts import Upserts
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.metrics import Memory, Metrics
 from tidemill.renderer.runs.progress import OperatorProgress
-from tidemill.renderer.runs.queued import Change, Queued
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.runs.stepper import Stepper
-from tidemill.renderer.runs.writes import Writes
+from tidemill.renderer.runs.writes import Change, Queued, Writes
+from tidemill.renderer.spark.live import Spark
 
 
 @attrs.frozen
@@ -41,6 +44,30 @@ class SparkHistories:
         """Return a run that renders when all inputs are closed."""
         graph = plan.without_passes()
         return Run(Stepper(_HistoryExecutor(graph, self.in_driver), Frontiers(graph, keep)))
+
+
+@attrs.frozen
+class SparkLive:
+    """An engine of durable runs on the active session, whose state goes with them; checkpoints come often.
+
+    Executors take changes of more than ``in_driver`` rows.
+    """
+
+    in_driver: int = 1_000_000
+
+    def start(self, plan: GraphPlan, keep: int) -> Run:
+        """Return a run with a new folder for its state."""
+        from tidemill.renderer.spark.local import active_session  # noqa: PLC0415 - needs the extra
+
+        session = active_session()
+        folder = tempfile.mkdtemp(prefix="tidemill-live-")
+        try:
+            run = Spark(session, folder, checkpoint_every=3, in_driver=self.in_driver).start(plan, keep)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        weakref.finalize(run, shutil.rmtree, folder, ignore_errors=True)
+        return run
 
 
 class _HistoryExecutor:

@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
+import closing_windows
+import random_windows
 from hypothesis import strategies as st
+from renderings import RENDERINGS, counted_switches, thresholds
 
 from tidemill.collections.collection import Collection
 from tidemill.errors import StepError
@@ -16,11 +19,9 @@ from tidemill.expressions.windows.calls import WindowCall
 from tidemill.expressions.windows.sessions import session
 from tidemill.flow import Dataflow
 from tidemill.renderer.runs.run import Run
-from tidemill.testing import closing_windows, window_calls
 from tidemill.testing.batchings import all_at_once, shuffled, time_by_time
 from tidemill.testing.equivalence import check_equivalent, engine_named
 from tidemill.testing.random_flows import Case
-from tidemill.testing.renderings import RENDERINGS, counted_switches, thresholds
 
 Update: TypeAlias = tuple[Any, int, int]
 Changes: TypeAlias = dict[str, list[str]]
@@ -74,13 +75,13 @@ def on_close(draw: st.DrawFn) -> WindowCase:
 def windows(draw: st.DrawFn) -> WindowCase:
     """Draw window calls over rows that come and go: of any types, or of numbers, whose frames mostly have bounds."""
     numbers_alone, least = draw(st.booleans()), draw(_LEAST)
-    schema = window_calls.NUMBERS_ALONE if numbers_alone else draw(window_calls.schemas())
-    window, order_type = draw(window_calls.windows(schema))
-    some = draw(st.lists(window_calls.calls(schema, window, order_type), min_size=1, max_size=2))
+    schema = random_windows.NUMBERS_ALONE if numbers_alone else draw(random_windows.schemas())
+    window, order_type = draw(random_windows.windows(schema))
+    some = draw(st.lists(random_windows.calls(schema, window, order_type), min_size=1, max_size=2))
     calls = {f"c{i}": call for i, call in enumerate(some)}
     values = _VALUES if numbers_alone else None
     updates = draw(
-        window_calls.changing_rows(schema, most=16, latest=draw(st.sampled_from([2, 5])), least=least, values=values)
+        random_windows.changing_rows(schema, most=16, latest=draw(st.sampled_from([2, 5])), least=least, values=values)
     )
     sums = None
     if draw(st.sampled_from(range(_BY_PREFIX_SUM))) == _BY_PREFIX_SUM - 1:
