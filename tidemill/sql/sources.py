@@ -16,6 +16,7 @@ from tidemill.sql.expressions import Expressions
 from tidemill.sql.plan import Filter, Join, Node, Project, free, read
 from tidemill.sql.scopes import Item, Names, Relation, Scope, Visible
 from tidemill.sql.subqueries import filtered_by, joined, joined_laterally, resolved, swapped
+from tidemill.sql.syntax import COMMA
 from tidemill.sql.trees import renamed, subqueries, walked
 
 Environment = Mapping[str, Callable[[], Relation]]
@@ -46,6 +47,7 @@ class Sources:
         self.environment = environment
         self.parent = parent
         self.query = query
+        self.has_comma = False
 
     def item(self, select: exp.Expression) -> Item | None:
         """Return what the FROM of a query gives; None where it has none."""
@@ -122,6 +124,11 @@ class Sources:
             words = " ".join(w for w in (method, node.side, node.kind) if w)
             raise self.names.error(node.this, f"{words} JOIN is not supported")
         on, using = node.args.get("on"), node.args.get("using")
+        if node.meta.get(COMMA) or kind == "cross":
+            kind, self.has_comma = "cross", self.has_comma or bool(node.meta.get(COMMA))
+        elif kind in ("right", "full") and self.has_comma and self.names.dialect.name != "spark":
+            hint = "it binds closer in some dialects: write parentheses, or CROSS JOIN in place of the comma"
+            raise self.names.error(node.this, f"{kind.upper()} JOIN after a comma", hint)
         if (kind == "cross") != (on is None and not using and not method):
             hint = "write CROSS JOIN for all pairs" if kind != "cross" else "leave the condition out, or write JOIN"
             reason = "a JOIN without ON or USING" if kind != "cross" else "a CROSS JOIN with a condition"

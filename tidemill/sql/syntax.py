@@ -18,6 +18,8 @@ SPAN: Final = "span"
 """Where a node begins and ends, in its meta data."""
 LIMITS: Final = "limits"
 """What a WITH MUTUALLY RECURSIVE says of its iterations, in its meta data."""
+COMMA: Final = "comma"
+"""Whether a join is a comma in FROM, in its meta data."""
 _SPECIAL: Final = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
 """Calls with a syntax of their own."""
 _MOST_LETTERS: Final = 5_000_000
@@ -145,6 +147,13 @@ class _Strict:
     def _parse_table(self, *args: Any, **options: Any) -> Any:
         rule = super()._parse_table  # type: ignore[misc]
         return self._spanned(lambda: rule(*args, **options))
+
+    def _parse_join(self, *args: Any, **options: Any) -> Any:
+        is_comma = self._curr is not None and self._curr.token_type == TokenType.COMMA
+        node = super()._parse_join(*args, **options)  # type: ignore[misc]
+        if node is not None:
+            node.meta[COMMA] = is_comma
+        return node
 
     def _parse_select(self, *args: Any, **options: Any) -> Any:
         rule = super()._parse_select  # type: ignore[misc]
