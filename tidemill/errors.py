@@ -92,12 +92,12 @@ class UnknownColumnError(SchemaError):
 
 
 class SqlError(TidemillError):
-    """SQL text that is wrong, or asks for what is not supported.
+    r"""SQL text that is wrong, or asks for what is not supported.
 
     ``line`` and ``column``, counted from 1, say where, and the message shows the place; ``hint`` says what to do, where
     that is known.
 
-    >>> print(SqlError("no table `u`", "select *\\nfrom u", 14, hint="there are: `t`"))
+    >>> print(SqlError("no table `u`", "select *\nfrom u", 14, hint="there are: `t`"))
     no table `u`: there are: `t` (line 2, column 6)
       from u
            ^

@@ -114,7 +114,8 @@ class Dataflow(Building):
         operators:
         ...
         """
-        return _sql().explain_sql(self, text, dialect, tables)
+        text_of: str = _sql().explain_sql(self, text, dialect, tables)
+        return text_of
 
     def start(
         self,

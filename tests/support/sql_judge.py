@@ -98,9 +98,11 @@ def differences(
             run.advance()
             for name, text in queries.items():
                 expected = bag(judge.query((judged or {}).get(name, text)))
-                got = Counter()
+                got: Counter[tuple[Any, ...]] = Counter()
                 for row, number in run.snapshot(name).counts().items():
                     got[tuple(comparable(v) for v in row)] += number
                 if got != expected:
-                    found.append(f"{name} after batch {epoch}: {text}\n  extra {got - expected}\n  missing {expected - got}")
+                    found.append(
+                        f"{name} after batch {epoch}: {text}\n  extra {got - expected}\n  missing {expected - got}"
+                    )
     return found

@@ -6,8 +6,8 @@ those of a *domain*, the different values that there are outside, or what is equ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -83,15 +83,14 @@ def can_fail(names: Names, plan: Node) -> bool:
             return True
         for e in node.expressions:
             parts = [p for p in (e.argument, e.condition) if isinstance(p, Expr)] if isinstance(e, Aggregate) else [e]
-            if isinstance(e, Aggregate) or not _has_calls(e):
-                if any(names.can_fail(p) for p in parts):
-                    return True
+            if (isinstance(e, Aggregate) or not _has_calls(e)) and any(names.can_fail(p) for p in parts):
+                return True
     return False
 
 
 def _has_calls(expression: Expr) -> bool:
     found = []
-    mapped(expression, lambda e: found.append(e) if isinstance(e, WindowCall) else None)  # type: ignore[func-returns-value]
+    mapped(expression, lambda e: found.append(e) if isinstance(e, WindowCall) else None)
     return bool(found)
 
 
@@ -197,21 +196,20 @@ class _Push:
             columns = (*node.columns, *self.fields(at))
             return attrs.evolve(node, right=below, conditions=conditions, columns=columns), at
         first, at = self.push(node.left)
-        conditions = [renamed(c, at) for c in node.conditions]
+        given = [renamed(c, at) for c in node.conditions]
         second = node.right
         if right or node.how == "full":
             second, other = self.push(node.right)
-            conditions += self.same(at, other)
+            given += self.same(at, other)
         columns = (*node.columns, *self.fields(at))
         if node.how != "full":
-            made = attrs.evolve(node, left=first, right=second, conditions=tuple(conditions), columns=columns)
-            return made, at
+            return attrs.evolve(node, left=first, right=second, conditions=tuple(given), columns=columns), at
         both = (*columns, *self.fields(other))
-        made = attrs.evolve(node, left=first, right=second, conditions=tuple(conditions), columns=both)
+        pairs = attrs.evolve(node, left=first, right=second, conditions=tuple(given), columns=both)
         merged = [(self.names.again(self.names.fields[f]), Call("coalesce", (at[f], other[f]))) for f in self.asked]
         named = (*((f, Column(f.name)) for f in node.columns), *merged)
-        rows = Project(input=made, named=named, columns=tuple(f for f, _ in named))
-        return rows, {f: Column(field.name) for f, (field, _) in zip(self.asked, merged, strict=True)}
+        whole = Project(input=pairs, named=named, columns=tuple(f for f, _ in named))
+        return whole, {f: Column(field.name) for f, (field, _) in zip(self.asked, merged, strict=True)}
 
     def group(self, node: Group) -> tuple[Node, At]:
         if not node.keys and self.domain is None:
@@ -296,7 +294,7 @@ def when_empty(names: Names, aggregate: Expr, value: Expr) -> Expr:
     return Call("coalesce", (value, lit(0))) if aggregate.function in COUNTS else value
 
 
-_RULES: Final[dict[type[Node], Callable[[_Push, Node], tuple[Node, At]]]] = {
+_RULES: Final[dict[type[Node], Callable[[_Push, Any], tuple[Node, At]]]] = {
     Filter: _Push.filter, Project: _Push.project, Join: _Push.join, Group: _Push.group, Window: _Push.window,
     TopK: _Push.top_k, Distinct: _Push.distinct, AtMostOne: _Push.at_most_one, SetOp: _Push.set_op,
-}  # type: ignore[dict-item] # fmt: skip
+}  # fmt: skip

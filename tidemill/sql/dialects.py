@@ -1,11 +1,10 @@
-"""What differs between dialects: case of names, division, which names mean what. Types and errors are Spark's in all."""
+"""What differs between dialects: case of names, division, functions. Types and errors are Spark's in all of them."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import attrs
-from sqlglot import exp
 
 from tidemill.errors import SqlError, did_you_mean
 from tidemill.expressions.sql_aggregates import AGGREGATES
@@ -30,13 +29,14 @@ class Dialect:
     functions: frozenset[str] | None = None
     """The scalar functions, of those of the library, that mean the same in the dialect; None for all."""
 
-    def key(self, name: exp.Identifier) -> str:
-        """Return what a name is found by."""
-        return self.written(name) if self.folds else name.name.lower()
+    def key(self, name: Any) -> str:
+        """Return what an identifier of sqlglot's is found by."""
+        return self.written(name) if self.folds else str(name.name).lower()
 
-    def written(self, name: exp.Identifier) -> str:
+    def written(self, name: Any) -> str:
         """Return a name as it is shown."""
-        return name.name.lower() if self.folds and not name.args.get("quoted") else name.name
+        text: str = name.name
+        return text.lower() if self.folds and not name.args.get("quoted") else text
 
     def key_of(self, name: str) -> str:
         """Return what a name from outside of the text is found by."""

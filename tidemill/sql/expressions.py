@@ -1,12 +1,10 @@
-"""Expressions of queries: what the library reads of SQL text, with names by scope, subqueries, and the dialect's rules."""
+"""Expressions of queries: read as the library reads SQL text, with names by scope, subqueries, rules of dialects."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-
 from typing import Any, Final
-
 
 from sqlglot import exp
 
@@ -131,7 +129,7 @@ class Expressions(ExpressionParser):
             raise self.unsupported(node, why)
         return super().function(node)
 
-    def _differs(self, name: str, given: list[exp.Expression]) -> str:
+    def _differs(self, name: str, given: list[exp.Expression]) -> str:  # noqa: PLR0911 - one line a function
         """Return why a call means something else in the dialect, or may."""
         if self.dialect.functions is None:
             return ""
@@ -188,7 +186,7 @@ class Expressions(ExpressionParser):
     def divide(self, node: exp.Div) -> Expr:
         """Return a division, as the dialect has it."""
         args = self.expression(node.this), self.expression(node.expression)
-        if self.dialect.name == "spark" or any(map(subquery_or_aggregate, args)) and not self.dialect.whole_division:
+        if self.dialect.name == "spark" or (any(map(subquery_or_aggregate, args)) and not self.dialect.whole_division):
             return Call("divide", args) if self.dialect.name == "spark" else _float_division(args)
         if self.dialect.float_division:
             return _float_division(args)
@@ -343,7 +341,7 @@ def _chain(node: exp.Expression, kind: type) -> Iterator[exp.Expression]:
             yield part
 
 
-def _folded(expression: Expr) -> Expr:
+def _folded(expression: Expr) -> Expr:  # noqa: PLR0911 - what is not folded
     """Return a call of literals as what it gives, so that it is no error of rows; one that fails stays as it is."""
     if not isinstance(expression, (Call, Cast)) or not all(map(_is_literal, expression.parts)):
         return expression
@@ -381,25 +379,22 @@ def _row(parser: Any, node: exp.Tuple) -> Expr:
     raise parser.names.error(node, "a row of values stands where one value is expected")
 
 
-
-
-_SPECIAL: Final[Rules] = {
+_SPECIAL: Final[dict[type, Callable[[Any, Any], Expr | None]]] = {
     **SPECIAL,
-    **dict.fromkeys(COMPARISONS, Expressions.comparison),  # type: ignore[dict-item]
-    **dict.fromkeys((exp.And, exp.Or), Expressions.connected),  # type: ignore[dict-item]
-    **dict.fromkeys((exp.Subquery, exp.Select, exp.Union, exp.Intersect, exp.Except), Expressions.scalar),  # type: ignore[dict-item]
-    exp.Column: Expressions.find,  # type: ignore[dict-item]
-    exp.Exists: Expressions.exists,  # type: ignore[dict-item]
-    exp.Div: Expressions.divide,  # type: ignore[dict-item]
-    exp.IntDiv: Expressions.whole_division,  # type: ignore[dict-item]
-    exp.In: Expressions.in_,  # type: ignore[dict-item]
-    exp.Window: Expressions.window,  # type: ignore[dict-item]
-    exp.Cast: Expressions.cast,  # type: ignore[dict-item]
-    exp.TryCast: Expressions.cast,  # type: ignore[dict-item]
-    exp.Substring: Expressions.substring,  # type: ignore[dict-item]
-    exp.Extract: Expressions.extract,  # type: ignore[dict-item]
-    exp.Anonymous: Expressions.function,  # type: ignore[dict-item]
-    exp.Like: Expressions.like,  # type: ignore[dict-item]
+    **dict.fromkeys(COMPARISONS, Expressions.comparison),
+    **dict.fromkeys((exp.And, exp.Or), Expressions.connected),
+    **dict.fromkeys((exp.Subquery, exp.Select, exp.Union, exp.Intersect, exp.Except), Expressions.scalar),
+    exp.Column: Expressions.find,
+    exp.Exists: Expressions.exists,
+    exp.Div: Expressions.divide,
+    exp.IntDiv: Expressions.whole_division,
+    exp.In: Expressions.in_,
+    exp.Window: Expressions.window,
+    exp.Cast: Expressions.cast,
+    exp.TryCast: Expressions.cast,
+    exp.Substring: Expressions.substring,
+    exp.Extract: Expressions.extract,
+    exp.Anonymous: Expressions.function,
+    exp.Like: Expressions.like,
     exp.Tuple: _row,
 }
-

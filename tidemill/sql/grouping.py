@@ -18,7 +18,7 @@ from tidemill.expressions.structure import key
 from tidemill.expressions.types import INT64
 from tidemill.expressions.windows.calls import WindowCall
 from tidemill.sql.expressions import GROUPING, Expressions
-from tidemill.sql.plan import Filter, Group, Named, Node, Project, SetOp, free
+from tidemill.sql.plan import Group, Named, Node, Project, SetOp, free
 from tidemill.sql.scopes import Names, shown
 from tidemill.sql.subqueries import applied
 from tidemill.sql.trees import Sub, columns_of, is_null, mapped, walked
@@ -221,4 +221,3 @@ class Grouping:
             bits = sum(1 << i for i, place in enumerate(reversed(places)) if place not in chosen)
             named.append((field, lit(bits)))
         return Project(input=group, named=tuple(named), columns=tuple(f for f, _ in named))
-

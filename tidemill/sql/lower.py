@@ -12,7 +12,6 @@ import attrs
 
 from tidemill.collections.collection import Collection, Grouped
 from tidemill.collections.recursion import LetRec, one_row_a_key
-from tidemill.expressions.aggregate_functions import Aggregate, first
 from tidemill.expressions.expr import Alias, Call, Column, Expr, col, lit
 from tidemill.expressions.functions import common_type
 from tidemill.expressions.schema import Field, Schema, unused_name
@@ -102,7 +101,7 @@ class Lowering:
             at[name] = own
         return Rows(rows.collection.with_columns(*given), at)
 
-    # -- one rule a node ------------------------------------------------------------------------------------------------
+    # -- one rule a node ----------------------------------------------------------------------------------------------
 
     def get(self, node: p.Get) -> Rows:
         return Rows(node.collection, dict(zip((f.name for f in node.columns), node.names, strict=True)))
@@ -166,7 +165,7 @@ class Lowering:
     def first(self, rows: Collection, keys: Sequence[str], by: Sequence[SortKey], k: int) -> Collection:
         return rows.group_by(*map(col, keys)).top_k(k, order_by=list(by))
 
-    def without(  # noqa: PLR0917 - rows, of which, in which order
+    def without(
         self, made: Collection, rows: Collection, keys: Sequence[str], by: Sequence[SortKey], offset: int
     ) -> Collection:
         return made.except_all(self.first(rows, keys, by, offset)) if offset else made
@@ -216,7 +215,7 @@ class Lowering:
                 rows = self.rows(binding.value)
                 rec.define(binding.name, self.picked(rows, binding.value.columns))
 
-    # -- joins ----------------------------------------------------------------------------------------------------------
+    # -- joins --------------------------------------------------------------------------------------------------------
 
     def join(self, node: p.Join) -> Rows:
         left, right = self.below(node)
@@ -252,12 +251,17 @@ class Lowering:
             types = [self.names.type_of(e, None) for e in (a, b)]
             common = common_type(types)
             assert common is not None, "a comparison that was bound"
-            names = []
+            names: list[str] = []
             for side, (e, dtype) in enumerate(zip((a, b), types, strict=True)):
                 kept = side == 0 and node.how != "full"
                 unread = node.how in ("semi", "anti") or self.reads[getattr(e, "name", "")] <= 1
                 same = node.how == "inner" and dtype != FLOAT64
-                if isinstance(e, Column) and dtype == common and (kept or unread or same) and _once(e.name, names, wanted, side):
+                if (
+                    isinstance(e, Column)
+                    and dtype == common
+                    and (kept or unread or same)
+                    and _once(e.name, wanted, side)
+                ):
                     names.append(e.name)
                 else:
                     name = f"key#{i}.{side}"
@@ -268,7 +272,7 @@ class Lowering:
         on = {left.at[a]: right.at[b] for a, b in wanted}
         return left, right, on
 
-    def joined(  # noqa: PLR0917 - two sides, and how they meet
+    def joined(
         self, left: Rows, right: Rows, on: dict[str, str], rest: Sequence[Expr], node: p.Join, *, nulls_equal: bool
     ) -> Rows:
         """Return the pairs, or the left rows, and where their columns are."""
@@ -293,7 +297,7 @@ class Lowering:
         return Rows(made, left.at if how in ("semi", "anti") else at)
 
 
-def _once(name: str, names: list[str], wanted: list[tuple[str, str]], side: int) -> bool:
+def _once(name: str, wanted: list[tuple[str, str]], side: int) -> bool:
     """Return whether a column is not yet one that is joined by."""
     return all(pair[side] != name for pair in wanted)
 

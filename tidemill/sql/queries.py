@@ -171,9 +171,7 @@ def common(names: Names, expressions: list[Expr], node: Any) -> DType:
     return found
 
 
-def combined(  # noqa: PLR0917 - two sides, and how they meet
-    names: Names, operation: str, left: Relation, right: Relation, node: Any, *, all_rows: bool
-) -> Relation:
+def combined(names: Names, operation: str, left: Relation, right: Relation, node: Any, *, all_rows: bool) -> Relation:
     """Return two relations of as many columns together, each column of the type that both widen to."""
     visible: list[Visible] = []
     sides: tuple[list[Named], list[Named]] = ([], [])

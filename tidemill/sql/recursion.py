@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import attrs
 from sqlglot import exp
 
 from tidemill.expressions.expr import Column, Expr
@@ -33,9 +32,6 @@ from tidemill.sql.scopes import Names, Relation, Scope, Visible
 from tidemill.sql.syntax import LIMITS
 from tidemill.sql.trees import is_null
 
-if TYPE_CHECKING:
-    from tidemill.sql.queries import Queries
-
 
 def refers_to(names: Names, node: exp.Expression, key: str) -> bool:
     """Return whether a name stands for a table somewhere in a query."""
@@ -53,7 +49,7 @@ def _read(names: Names, block: Block, name: str, fields: tuple[Field, ...], keys
     return Relation(plan, visible)
 
 
-def mutual_recursion(queries: Queries, node: exp.With, scope: Scope | None) -> Queries:
+def mutual_recursion(queries: Any, node: exp.With, scope: Scope | None) -> Any:
     """Return what reads queries in which the names of the bindings mean their fixed points."""
     names, dialect = queries.names, queries.names.dialect
     limits: dict[str, int | None] = dict(node.meta[LIMITS])
@@ -61,14 +57,16 @@ def mutual_recursion(queries: Queries, node: exp.With, scope: Scope | None) -> Q
         raise names.error(node, "ERROR AT and RETURN AT exclude each other", "give one of them")
     block = Block(name="with mutually recursive", limits=limits)
     inner = queries
-    declared = []
+    declared: list[tuple[exp.CTE, str, tuple[Field, ...], list[tuple[str, str]]]] = []
     for cte in node.expressions:
         alias = cte.args["alias"]
         key = dialect.key(alias.this)
         if any(key == known for _, known, _, _ in declared):
             raise names.error(alias, f"binding `{key}` is there twice")
         columns = alias.args["columns"]
-        fields = tuple(names.field(dialect.written(c.this), type_of(c.args["kind"], names.source, dialect)) for c in columns)
+        fields = tuple(
+            names.field(dialect.written(c.this), type_of(c.args["kind"], names.source, dialect)) for c in columns
+        )
         keys = [(dialect.written(c.this), dialect.key(c.this)) for c in columns]
         for at, (_, one) in enumerate(keys):
             if any(one == other for _, other in keys[:at]):
@@ -109,7 +107,7 @@ def _both_numbers(given: DType, wanted: DType) -> bool:
     return given.is_numeric and wanted.is_numeric and not (given.name == "float64" and wanted.name != "float64")
 
 
-def plain_recursion(queries: Queries, cte: exp.CTE, key: str, scope: Scope | None) -> Relation:
+def plain_recursion(queries: Any, cte: exp.CTE, key: str, scope: Scope | None) -> Relation:
     """Return the fixed point of WITH RECURSIVE: what begins it, and what each row adds."""
     names = queries.names
     union = cte.this
@@ -163,4 +161,3 @@ def _linear(names: Names, block: Block, plan: Node, key: str, node: Any) -> None
             raise names.error(node, f"recursive query `{key}` reads itself below {what}", hint)
     if reads[id(plan)] > 1:
         raise names.error(node, f"recursive query `{key}` reads itself more than once", hint)
-

@@ -1,13 +1,13 @@
 """Rewrites of plans: comma joins and conditions become joins by equal columns. None of them adds an error of a row.
 
 What may fail is evaluated after what cannot, in the order in which it was written; other conditions go to where the
-columns that they read come together. Passes of the library do the rest: filters further down, columns that nobody reads,
-limits to ranks, filters by one row.
+columns that they read come together. Passes of the library do the rest: filters further down, columns that nobody
+reads, limits to ranks, filters by one row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import attrs
 
@@ -162,4 +162,3 @@ def _terms(condition: Call) -> list[Expr]:
     for part in condition.args:
         found += _terms(part) if isinstance(part, Call) and part.function == "or" else [part]
     return found
-

@@ -127,7 +127,7 @@ class Names:
         safe = wide.cast(to)
         one, none = (Call(part.function, pair) for pair in _signs(at))
         fitting = Call(part.function, (args[0], safe) if at == 0 else (safe, args[1]))
-        case = (wide >= limit, one, wide <= -limit, none, fitting)
+        case: tuple[Expr, ...] = (wide >= limit, one, wide <= -limit, none, fitting)
         if part.function == "eq_null_safe":
             case = (wide.is_null(), args[at].is_null(), *case)
         return Call("case", case)

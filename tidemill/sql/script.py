@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import attrs
 from sqlglot import exp
@@ -28,8 +29,6 @@ from tidemill.sql.scopes import Names, Relation, Visible
 from tidemill.sql.syntax import Source, parse, start_of
 from tidemill.sql.trees import is_null
 
-Made = TypeVar("Made")
-
 QUERIES: Final = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)
 _TOO_DEEP: Final = "the text is nested too deeply"
 
@@ -47,12 +46,9 @@ def explain_sql(
 ) -> str:
     """Return the plans of a text, and the operators that it would add; see ``Dataflow.explain_sql``."""
     found: list[str] = []
-
-    class Enough(Exception):  # noqa: N818 - nothing went wrong
-        """What was wanted is known, and nothing is to stay."""
-
     before = len(flow.graph.nodes)
-    try:
+
+    def describe() -> None:
         with _all_or_nothing(flow):
             script = _Script(flow, text, dialect_named(dialect), tables or {})
             script.made()
@@ -61,9 +57,15 @@ def explain_sql(
             numbers = [n.id for n in flow.graph.nodes[before:]]
             new = [line for line in lines if any(line.lstrip().startswith(f"#{i} ") for i in numbers)]
             found.append("operators:\n" + "\n".join(new))
-            raise Enough
-    except Enough:
-        return "\n\n".join(found)
+            raise _EnoughError
+
+    with contextlib.suppress(_EnoughError):
+        describe()
+    return "\n\n".join(found)
+
+
+class _EnoughError(Exception):
+    """What was wanted is known, and nothing is to stay."""
 
 
 @contextmanager
@@ -125,7 +127,9 @@ class _Script:
         if not isinstance(node, exp.Create):
             word = node.this if isinstance(node, exp.Command) else type(node).__name__
             hint = "a script has CREATE TABLE, CREATE VIEW and CREATE MATERIALIZED VIEW"
-            raise SqlError(f"statement {str(word).upper()} is not supported", self.source.text, start_of(node), hint=hint)
+            raise SqlError(
+                f"statement {str(word).upper()} is not supported", self.source.text, start_of(node), hint=hint
+            )
         self.source.only(node, "this", "kind", "expression", "properties")
         kind = str(node.args["kind"]).upper()
         if kind == "TABLE" and node.expression is None:
@@ -133,8 +137,8 @@ class _Script:
         elif kind == "VIEW" and node.expression is not None:
             self.create_view(node)
         else:
-            hint = "give the view another word: CREATE VIEW" if kind == "TABLE" else None
-            raise self.names.error(node, f"CREATE {kind} of this form is not supported", hint)
+            instead = "give the view another word: CREATE VIEW" if kind == "TABLE" else None
+            raise self.names.error(node, f"CREATE {kind} of this form is not supported", instead)
 
     def create_view(self, node: exp.Create) -> None:
         """Make a view, and of a materialized one an output."""
@@ -144,7 +148,7 @@ class _Script:
                 raise self.names.error(node, f"CREATE VIEW with `{one.sql()}` is not supported")
         target, columns = node.this, []
         if isinstance(target, exp.Schema):
-            target, columns = target.this, target.expressions
+            target, columns = target.this, list(target.expressions)
         name = self.named(target)
         given = [c.this if isinstance(c, exp.ColumnDef) else c for c in columns]
         self.views[name] = made = self.collection(name, node.expression, given)
@@ -179,7 +183,9 @@ class _Script:
             if isinstance(one, exp.ColumnDef):
                 fields.append(self.column(one, keys))
             elif isinstance(one, exp.PrimaryKey):
-                keys.append([self.dialect.written(e.this if isinstance(e, exp.Ordered) else e) for e in one.expressions])
+                keys.append(
+                    [self.dialect.written(e.this if isinstance(e, exp.Ordered) else e) for e in one.expressions]
+                )
             else:
                 raise self.names.error(one, f"`{one.sql()}` in CREATE TABLE is not supported")
         if len(keys) > 1:
@@ -188,8 +194,7 @@ class _Script:
         by_key = {self.dialect.key_of(f.name): f.name for f in fields}
         found = [by_key.get(self.dialect.key_of(k)) for k in key]
         if None in found:
-            missing = key[found.index(None)]
-            raise self.names.error(node.this, f"no column `{missing}` for the primary key of `{name}`")
+            raise self.names.error(node.this, f"no column `{key[found.index(None)]}` for the primary key of `{name}`")
         chosen = [k for k in found if k is not None]
         fields = [attrs.evolve(f, nullable=f.nullable and f.name not in chosen) for f in fields]
         try:
@@ -216,7 +221,7 @@ class _Script:
                 raise self.names.error(node, f"`{constraint.sql()}` of column `{name}` is not supported")
         return Field(name, type_of(node.args["kind"], self.source, self.dialect), nullable)
 
-    # -- queries --------------------------------------------------------------------------------------------------------
+    # -- queries ------------------------------------------------------------------------------------------------------
 
     def collection(self, name: str, node: exp.Expression, renamed: list[exp.Identifier] | None = None) -> Collection:
         """Return what a query gives, under the names that it selects."""
@@ -226,11 +231,11 @@ class _Script:
             if len(renamed) != len(names):
                 raise self.names.error(renamed[0], f"{len(renamed)} names for {len(names)} columns")
             names = [self.dialect.written(r) for r in renamed]
-        seen: dict[str, str] = {}
+        seen: set[str] = set()
         for one, column in zip(names, relation.columns, strict=True):
             if self.dialect.key_of(one) in seen:
                 raise self.names.error(node, f"two columns are called `{one}`", "give one of them another name by AS")
-            seen[self.dialect.key_of(one)] = one
+            seen.add(self.dialect.key_of(one))
             if is_null(column.expr):
                 hint = "say of which, as in CAST(NULL AS BIGINT)"
                 raise self.names.error(node, f"column `{one}` is NULL and has no type", hint)

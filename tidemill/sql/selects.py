@@ -13,7 +13,6 @@ from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.expr import Call, Column, Expr, lit
 from tidemill.expressions.schema import Field
 from tidemill.expressions.sort_keys import SortKey, asc
-from tidemill.expressions.sql_windows import sort_key
 from tidemill.expressions.structure import key
 from tidemill.expressions.types import INT32
 from tidemill.expressions.windows.binding import bind_windows
@@ -126,7 +125,7 @@ class Select:
         having = self.clause(node, "having", named if dialect.aliases_in_having else plain)
         qualify = self.clause(node, "qualify", named)
         order = self.order(node, items, outputs, named if dialect.aliases_in_having else plain)
-        on = self.distinct_on(node, named, items, outputs)
+        on = self.distinct_on(node, named, outputs)
         everything = [i.expr for i in items] + having + qualify + [k.expression for k, _ in order] + on
         if node.args.get("group") is not None or having or any(map(_has_aggregate, everything)):
             keys = keys_of(names, node.args.get("group"), named, [(i.expr, i.node) for i in items])
@@ -241,9 +240,8 @@ class Select:
                     raise self.names.error(inner, f"ORDER BY {inner.name}: there are {len(items)} columns")
                 expression = items[number - 1].expr
             else:
-                expression = self.output(inner, outputs)
-                if expression is None:
-                    expression = parser.expression(inner)
+                output = self.output(inner, outputs)
+                expression = parser.expression(inner) if output is None else output
             how = SortKey(expression, bool(one.args.get("desc")), bool(one.args.get("nulls_first")))
             found.append((how, inner))
         return found
@@ -253,9 +251,7 @@ class Select:
         bare = isinstance(node, exp.Column) and len(node.parts) == 1 and isinstance(node.this, exp.Identifier)
         return outputs.get(self.names.dialect.key(node.this)) if bare else None
 
-    def distinct_on(
-        self, node: exp.Select, parser: Expressions, items: list[Selected], outputs: dict[str, Expr]
-    ) -> list[Expr]:
+    def distinct_on(self, node: exp.Select, parser: Expressions, outputs: dict[str, Expr]) -> list[Expr]:
         """Return the expressions of DISTINCT ON."""
         distinct = node.args.get("distinct")
         on = None if distinct is None else distinct.args.get("on")
@@ -299,7 +295,7 @@ class Select:
         (made,) = value_fields(bound.windows)
         return names.field(call.name, made.dtype, nullable=made.nullable)
 
-    def projected(  # noqa: PLR0917 - what is selected, and how it is ordered
+    def projected(
         self, plan: Node, items: list[Selected], order: list[tuple[SortKey, Any]], on: list[Expr], node: exp.Select
     ) -> Relation:
         """Return the selected columns, each row once if so asked, and of these as many as are wanted."""
@@ -348,11 +344,8 @@ class Select:
 
 def _has_aggregate(expression: Expr) -> bool:
     """Return whether there is an aggregate of groups in an expression."""
-    return any(
-        isinstance(p, Aggregate) or (isinstance(p, Call) and p.function == GROUPING) for p in walked(expression)
-    )
+    return any(isinstance(p, Aggregate) or (isinstance(p, Call) and p.function == GROUPING) for p in walked(expression))
 
 
 def _has_subquery(expression: Expr) -> bool:
     return any(isinstance(p, Sub) for p in walked(expression))
-

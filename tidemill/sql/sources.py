@@ -160,7 +160,13 @@ class Sources:
             return Item(plan, both.star, both.qualified)
         merged = []
         for a, b in pairs:
-            expr = a.expr if kind in ("inner", "left") else b.expr if kind == "right" else Call("coalesce", (a.expr, b.expr))
+            expr = (
+                a.expr
+                if kind in ("inner", "left")
+                else b.expr
+                if kind == "right"
+                else Call("coalesce", (a.expr, b.expr))
+            )
             merged.append(Visible(a.name, a.key, expr))
         rest = [c for c in both.star if all(c is not a and c is not b for a, b in pairs)]
         return Item(plan, (*merged, *rest), both.qualified)
@@ -178,7 +184,7 @@ class Sources:
         refuse_aggregates(self.names, condition, node, what)
         return condition if subqueries(condition) else self.names.condition(condition, node, what)
 
-    def _plan(  # noqa: PLR0917 - two sides, and how they meet
+    def _plan(
         self, left: Item, right: Item, kind: str, conditions: list[Expr], node: exp.Join, *, lateral: bool
     ) -> Node:
         names = self.names
@@ -243,4 +249,3 @@ def refuse_aggregates(names: Names, expression: Expr, node: Any, where: str) -> 
             raise names.error(node, f"a window call in {where}", "compute it in a subquery, or write QUALIFY")
         if isinstance(part, Aggregate):
             raise names.error(node, f"an aggregate in {where}", "conditions on groups go into HAVING")
-

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from tidemill.expressions.aggregate_functions import Aggregate, count, first
+from tidemill.expressions.aggregate_functions import count, first
 from tidemill.expressions.aggregate_functions import max as max_of
 from tidemill.expressions.aggregate_functions import min as min_of
 from tidemill.expressions.expr import Call, Column, Expr, lit
@@ -22,7 +22,11 @@ NULL = lit(None)
 
 def applied(names: Names, plan: Node, expression: Expr) -> tuple[Node, Expr]:
     """Return the rows with the values of all subqueries in an expression, and the expression over these."""
+    known: set[int] = set()
     for sub in subqueries(expression):
+        if id(sub.own) in known:
+            continue
+        known.add(id(sub.own))
         operands = []
         for operand in sub.operands:
             plan, value = applied(names, plan, operand)
@@ -34,7 +38,7 @@ def applied(names: Names, plan: Node, expression: Expr) -> tuple[Node, Expr]:
 
 def swapped(expression: Expr, sub: Sub, value: Expr) -> Expr:
     """Return an expression with a value in the place of a subquery."""
-    return mapped(expression, lambda e: value if e is sub else None)
+    return mapped(expression, lambda e: value if isinstance(e, Sub) and e.own is sub.own else None)
 
 
 def filtered_by(names: Names, plan: Node, condition: Expr, node: Any) -> Node:
@@ -46,7 +50,7 @@ def filtered_by(names: Names, plan: Node, condition: Expr, node: Any) -> Node:
         plain = inner.comparison == "eq" and not any(is_null(x) for pair in pairs for x in pair)
         known = not any(_nullable(names, x) for pair in pairs for x in pair) if plain and negated else True
         if plain and known:
-            equal = [Call("eq", pair) for pair in pairs]
+            equal: list[Expr] = [Call("eq", pair) for pair in pairs]
             for one in equal:
                 names.condition(one, inner.node, "IN")
             return partnered(names, plan, inner.plan, "anti" if negated else "semi", equal)
@@ -134,8 +138,16 @@ def _scalar(names: Names, plan: Node, sub: Sub) -> tuple[Node, Expr]:
         return plan, value
     single = _is_single(sub.plan)
     if not free(sub.plan):
-        rows = sub.plan if single else AtMostOne(input=sub.plan, keys=(), what=_called(names, sub), columns=sub.plan.columns)
-        field = names.again(names.fields[value.name]) if isinstance(value, Column) else names.column(value, "value", sub.node)[0]
+        rows = (
+            sub.plan
+            if single
+            else AtMostOne(input=sub.plan, keys=(), what=_called(names, sub), columns=sub.plan.columns)
+        )
+        field = (
+            names.again(names.fields[value.name])
+            if isinstance(value, Column)
+            else names.column(value, "value", sub.node)[0]
+        )
         field = names.field(field.name, field.dtype)
         one = Group(input=rows, keys=(), aggregates=((field, first(value, order_by=[value])),), columns=(field,))
         return joined(names, plan, one, "inner", []), Column(field.name)
@@ -176,9 +188,7 @@ def _beside_group(names: Names, plan: Node, group: Group) -> tuple[Node, dict[st
     if not free(group):
         return joined(names, plan, group, "inner", []), {}
     made = _of_group(names, plan, group)
-    values: dict[str, Expr] = {
-        f.name: when_empty(names, e, Column(f.name)) for f, e in group.aggregates
-    }
+    values: dict[str, Expr] = {f.name: when_empty(names, e, Column(f.name)) for f, e in group.aggregates}
     return joined(names, plan, made.plan, "left", made.conditions), values
 
 
@@ -186,13 +196,13 @@ def _of_group(names: Names, plan: Node, group: Group) -> Unnested:
     """Return the aggregates of a group for all values of the outer columns that have one."""
     safe = not can_fail(names, group)
     # The arguments of the aggregates may read outer columns too: below, they are columns of the rows.
-    below = _with_outer(names, group)
+    below = _with_outer(group)
     made = unnested(names, plan, below, derive=safe)
     over, keys = grouped(names, group, made.plan, made.at)
     return Unnested(over, keys, made.derived)
 
 
-def _with_outer(names: Names, group: Group) -> Node:
+def _with_outer(group: Group) -> Node:
     """Return a group's rows; if its aggregates alone read outer columns, so that the rows seem to read them too."""
     missing = sorted(free(group) - free(group.input))
     if not missing:
@@ -213,9 +223,7 @@ def _exists(names: Names, plan: Node, sub: Node) -> tuple[Node, Expr]:
     return _marked(names, plan, made, [], [])
 
 
-def _marked(
-    names: Names, plan: Node, made: Unnested, values: list[Expr], conditions: list[Expr]
-) -> tuple[Node, Expr]:
+def _marked(names: Names, plan: Node, made: Unnested, values: list[Expr], conditions: list[Expr]) -> tuple[Node, Expr]:
     """Return the rows beside a mark that is not NULL where there is a row with these values."""
     keys = [names.column(v, "value", None) for v in values]
     mark = names.field("found", BOOL, nullable=False)
@@ -273,7 +281,7 @@ def _beyond(comparison: str, x: Expr, least: Expr, most: Expr) -> Expr:
 
 def _row_compared(names: Names, plan: Node, sub: Sub) -> tuple[Node, Expr]:
     """Return whether a row is one of a subquery's; NULL where only NULLs stand against it."""
-    pairs = [p for p in zip(sub.operands, sub.values, strict=True)]
+    pairs = list(zip(sub.operands, sub.values, strict=True))
     equal = [Call("eq", p) for p in pairs if not any(map(is_null, p))]
     maybe = [Call("or", (Call("eq", p), p[0].is_null(), p[1].is_null())) for p in pairs if not any(map(is_null, p))]
     columns, match = sub.plan.columns, lit(False)

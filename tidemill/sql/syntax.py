@@ -177,6 +177,7 @@ class _Strict:
                 number = self._parse_number() if self._match_text_seq("RECURSION", "LIMIT") else None
                 if number is None or not number.name.isdigit():
                     self.raise_error("expected RECURSION LIMIT and a number")
+                    break
                 limits["return_at" if returns else "error_at"] = int(number.name)
                 self._match(TokenType.COMMA)
         bindings = self._parse_csv(self._binding)

@@ -31,6 +31,8 @@ class Sub(Expr):
     comparison: str = "eq"
     node: Any = None
     """The node of sqlglot's, for errors."""
+    own: object = attrs.field(factory=object)
+    """What it is known by, whatever becomes of its operands."""
 
     @property
     def parts(self) -> tuple[Expr, ...]:
@@ -38,7 +40,7 @@ class Sub(Expr):
 
     @property
     def label(self) -> Hashable:
-        return id(self)
+        return id(self.own)
 
     def __repr__(self) -> str:
         return "(subquery)"
