@@ -58,7 +58,8 @@ class Queries:
         names = self.names
         names.source.only(node, "expressions", "recursive")
         if LIMITS in node.meta:
-            return mutual_recursion(self, node, scope)
+            blocks: Queries = mutual_recursion(self, node, scope)
+            return blocks
         inner = Queries(names, dict(self.environment))
         own: set[str] = set()
         for cte in node.expressions:

@@ -72,7 +72,7 @@ def mutual_recursion(queries: Any, node: exp.With, scope: Scope | None) -> Any:
             if any(one == other for _, other in keys[:at]):
                 raise names.error(columns[at], f"column `{one}` of binding `{key}` is there twice")
         declared.append((cte, key, fields, keys))
-        inner = inner.having(key, lambda k=key, f=fields, v=keys: _read(names, block, k, f, v))  # type: ignore[misc]
+        inner = inner.having(key, lambda k=key, f=fields, v=keys: _read(names, block, k, f, v))
     for cte, key, fields, keys in declared:
         found = inner(cte.this, scope)
         if len(found.columns) != len(fields):

@@ -24,6 +24,7 @@ from tidemill.sql.syntax import Source
 from tidemill.sql.trees import columns_of, is_null, mapped
 
 _NUMBERED = re.compile(r"#\d+")
+_QUOTED = re.compile(r"`([A-Za-z_]\w*)#\d+`")
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"))
 
 
@@ -187,7 +188,9 @@ class Names:
         if qualifier and not any(_is_of(t, qualifier) for t in tables):
             return self.error(node, f"no table `{qualifier}` in FROM", did_you_mean(qualifier, tables))
         where = f" in `{qualifier}`" if qualifier else ""
-        return self.error(node, f"no column `{node.name}`{where}", did_you_mean(key, dict.fromkeys(known)))
+        return self.error(
+            node, f"no column `{self.dialect.written(node.this)}`{where}", did_you_mean(key, dict.fromkeys(known))
+        )
 
 
 def bind_any(expression: Expr, schema: Schema) -> Bound:
@@ -201,7 +204,7 @@ def bind_any(expression: Expr, schema: Schema) -> Bound:
 def plain(reason: SchemaError | str) -> str:
     """Return what an error of the library says, with columns by the names that users know."""
     said = reason if isinstance(reason, str) else str(reason.args[0])
-    return _NUMBERED.sub("", said)
+    return _NUMBERED.sub("", _QUOTED.sub(r"\1", said))
 
 
 def shown(field: Field) -> str:

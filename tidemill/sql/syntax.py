@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 import attrs
 from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect as Grammar
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError
 
 from tidemill.errors import SqlError
 
@@ -45,7 +46,8 @@ class Source:
         for name, value in node.args.items():
             if value and name not in known:
                 what = value[0] if isinstance(value, list) else value
-                shown = what.sql() if isinstance(what, exp.Expression) else name.strip("_").upper()
+                shown = what.sql(unsupported_level=ErrorLevel.IGNORE) if isinstance(what, exp.Expression) else ""
+                shown = shown.strip() or name.strip("_").upper()
                 of = type(node).__name__.upper()
                 raise self.error(what if start_of(what) is not None else node, f"`{shown}` in {of} is not supported")
 
@@ -98,7 +100,9 @@ def _error(error: SqlglotError, text: str) -> SqlError:
     if line is not None and column is not None:  # sqlglot counts to the end of the word
         lines = text.split("\n")
         start = sum(len(one) + 1 for one in lines[: line - 1]) + column - max(1, len(first.get("highlight") or " "))
-    reason = first.get("description") or str(error).splitlines()[0]
+    reason = first.get("description") or str(error.__cause__ or error).splitlines()[0]
+    if start is None and (found := re.search(r" from \d+:(\d+)$", reason)):  # where a quote was opened
+        reason, start = f"{reason[: found.start()]}, which ends what is opened here", int(found[1])
     return SqlError(f"not SQL as it is read here: {reason}", text, None if start is None else max(0, start))
 
 
@@ -116,7 +120,6 @@ class _Strict:
     _parse_number: Callable[[], Any]
     _parse_wrapped: Callable[..., Any]
     _parse_wrapped_csv: Callable[..., Any]
-    _parse_statement: Callable[[], Any]
     raise_error: Callable[..., None]
 
     def _parse_csv(self, parse_method: Any, sep: Any = TokenType.COMMA) -> list[Any]:
@@ -137,6 +140,9 @@ class _Strict:
             node.meta[SPAN] = (first.start, self._prev.end + 1)
         return node
 
+    def _parse_statement(self) -> Any:
+        return self._spanned(super()._parse_statement)  # type: ignore[misc]
+
     def _parse_expression(self) -> Any:
         return self._spanned(super()._parse_expression)  # type: ignore[misc]
 
@@ -153,6 +159,8 @@ class _Strict:
         node = super()._parse_join(*args, **options)  # type: ignore[misc]
         if node is not None:
             node.meta[COMMA] = is_comma
+        elif is_comma:
+            self.raise_error("nothing stands beside a comma", self._curr or self._prev)
         return node
 
     def _parse_select(self, *args: Any, **options: Any) -> Any:
