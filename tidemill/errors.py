@@ -23,6 +23,7 @@ __all__ = [
     "ReentrantUseError",
     "RowError",
     "SchemaError",
+    "SqlError",
     "StateError",
     "StepError",
     "TidemillError",
@@ -88,6 +89,49 @@ class SchemaError(GraphError):
 
 class UnknownColumnError(SchemaError):
     """A column name that the schema does not have."""
+
+
+class SqlError(TidemillError):
+    r"""SQL text that is wrong, or asks for what is not supported.
+
+    ``line`` and ``column``, counted from 1, say where, and the message shows the place; ``hint`` says what to do, where
+    that is known.
+
+    >>> print(SqlError("no table `u`", "select *\nfrom u", 14, hint="there are: `t`"))
+    no table `u`: there are: `t` (line 2, column 6)
+      from u
+           ^
+    """
+
+    column: int | None = None  # type: ignore[assignment] # a place in the text; those of data have a name
+
+    def __init__(self, reason: str, text: str = "", start: int | None = None, *, hint: str | None = None) -> None:
+        self.reason, self.text, self.start, self.hint = reason, text, start, hint
+        said = reason if hint is None else f"{reason}: {hint}"
+        self.line: int | None = None
+        if start is not None:
+            before = text.rfind("\n", 0, start) + 1
+            self.line, self.column = text.count("\n", 0, start) + 1, start - before + 1
+            said = f"{_cut(said)} (line {self.line}, column {self.column})\n{_pointed(text, before, start)}"
+        super().__init__(said)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _sql_error, (self.reason, self.text, self.start, self.hint)
+
+
+def _sql_error(reason: str, text: str, start: int | None, hint: str | None) -> SqlError:
+    return SqlError(reason, text, start, hint=hint)
+
+
+_WIDTH = 100
+
+
+def _pointed(text: str, before: int, start: int) -> str:
+    """Return a line of a text, or as much of it as fits, and below it a mark at the place."""
+    line = text[before:].split("\n", 1)[0]
+    first = max(0, start - before - _WIDTH // 2) if len(line) > _WIDTH else 0
+    shown = line[first : first + _WIDTH].replace("\t", " ")
+    return f"  {shown}\n  {' ' * (start - before - first)}^"
 
 
 class UnknownNameError(TidemillError):

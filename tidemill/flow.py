@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import tidemill.algorithms.lowering  # noqa: F401 - lowerings put themselves into the table of the pass
 from tidemill.boundary.files import file_path
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import networkx as nx
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidemill.collections.collection import Collection
     from tidemill.notebook.explorer import Explorer
 
 
@@ -54,6 +55,65 @@ class Dataflow(Building):
     JFK     1  1     +1
     JFK     2  1     -1
     """
+
+    @classmethod
+    def from_sql(cls, text: str, dialect: str = "spark", *, name: str = "sql") -> Self:
+        """Return the dataflow of a SQL script: its tables are inputs, its materialized views outputs. See `sql`.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow.from_sql('''
+        ...     CREATE TABLE t (id BIGINT PRIMARY KEY, x DOUBLE);
+        ...     CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n, max(x) AS most FROM t;
+        ... ''')
+        >>> with flow.start() as run:
+        ...     run.insert("t", [(1, 0.5), (2, None)])
+        ...     run.advance()
+        ...     list(run.snapshot("n"))
+        [(2, 0.5)]
+        """
+        flow = cls(name)
+        flow.sql(text, dialect)
+        return flow
+
+    def sql(self, text: str, dialect: str = "spark", tables: Mapping[str, Collection] | None = None) -> Any:
+        """Return the collection of a SQL query, or, of a script, its views by name.
+
+        In a script ``CREATE TABLE t (id BIGINT PRIMARY KEY, ...)`` is an input, ``CREATE VIEW`` names a query and
+        ``CREATE MATERIALIZED VIEW`` also makes it an output. Names of tables mean ``tables`` that are given here, else
+        inputs and outputs of this dataflow. ``dialect`` is ``"spark"``, ``"postgres"``, ``"duckdb"``,
+        ``"materialize"`` or ``"risingwave"``: types and errors are Spark's in all, names, division, NULL's place in an
+        order and functions the dialect's. What is not supported is an error, `SqlError`, that says so and where; the
+        dataflow is as it was then.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flights = flow.input("flights", {"origin": "string", "delay": "int64"})
+        >>> late = flow.sql("SELECT origin, count(*) AS n FROM flights WHERE delay > 15 GROUP BY origin")
+        >>> flow.output("late", late)
+        >>> with flow.start() as run:
+        ...     run.insert("flights", [("JFK", 90), ("JFK", 20), ("LGA", 5)])
+        ...     run.advance()
+        ...     list(run.snapshot("late"))
+        [('JFK', 2)]
+        """
+        return _sql().sql(self, text, dialect, tables)
+
+    def explain_sql(self, text: str, dialect: str = "spark", tables: Mapping[str, Collection] | None = None) -> str:
+        """Return how a SQL text would be computed: its plan, and below it the operators it would add. Adds nothing.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flights = flow.input("flights", {"origin": "string", "delay": "int64"})
+        >>> print(flow.explain_sql("SELECT origin FROM flights WHERE delay > 15"))  # doctest: +ELLIPSIS
+        1 Project origin
+          2 Filter delay > 15
+            3 Get flights
+        <BLANKLINE>
+        operators:
+        ...
+        """
+        text_of: str = _sql().explain_sql(self, text, dialect, tables)
+        return text_of
 
     def start(
         self,
@@ -207,6 +267,12 @@ class Dataflow(Building):
         for kind, nodes in (("input", graph.inputs), ("output", graph.outputs)):
             lines += [f"  {kind} {name!r} {node.schema}" for name, node in nodes.items()]
         return "\n".join(lines)
+
+
+def _sql() -> Any:
+    from tidemill.sql import script  # noqa: PLC0415 - sqlglot is imported where SQL is met
+
+    return script
 
 
 def _engine(given: Any, called: str = "flow.start(") -> Engine:

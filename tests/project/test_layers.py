@@ -36,9 +36,10 @@ MAY_IMPORT = {
     "renderer/durable": DATA | {"renderer/runs", "renderer/embedded"},
     "renderer/spark": DATA | {"renderer/runs", "renderer/embedded", "renderer/durable"},
     "renderer": DATA | ENGINES,
+    "sql": DATA | {"collections", "algorithms"},
     "provenance": DATA | {"renderer", "renderer/diagram", "renderer/reference"},
     "notebook": DATA | {"renderer/diagram"},
-    "flow": FLOW | {"notebook"},  # flow.explore()
+    "flow": FLOW | {"notebook", "sql"},  # flow.explore(), flow.sql()
     "testing": FLOW | {"flow"},
     TOP: FLOW | {"flow", "testing"},
     "demo": FLOW | {"flow", TOP},

@@ -120,7 +120,10 @@ class LetRec:
                 raise SchemaError(msg)
         if name in self._keys:
             checked = Collection(self._builder, rows)
-            rows = _with_one_row_a_key(checked, self._keys[name], f"{what} of {self._scope.name!r}").node
+            key = self._keys[name]
+            hint = f": it is declared with key={list(key)!r}: declare it without, or define it by an aggregate, "
+            hint += "top_k(1) or distinct"
+            rows = one_row_a_key(checked, key, f"{what} of {self._scope.name!r}", hint).node
         inner = self._builder.enter(inside(self._scope, rows, name), self._scope)
         self._builder.add(Feedback, inner, name=name, schema=variable.schema, variable=variable, limits=self._limits)
         self._defined[name] = inner
@@ -172,17 +175,19 @@ class Binding(Collection):
         return self._block.node_of(self._name)
 
 
-def _with_one_row_a_key(rows: Collection, key: Sequence[str], what: str) -> Collection:
-    """Return the rows; where a key has any number of them but one, the step fails. ``what`` is who says so."""
+def one_row_a_key(rows: Collection, key: Sequence[str], what: str, hint: str = "") -> Collection:
+    """Return the rows; where a key has more of them than one, the step fails. ``what`` is who says so.
+
+    Without columns in the key it is all rows of which there may be one. Cost: a count for each key.
+    """
     number = unused_name("rows", rows.schema.names)
 
     def refuse(counted: Any) -> Never:
         *values, found = counted
-        msg = (
-            f"{what} has {found} rows of key {brief(tuple(values))}, not one: it is declared with key={list(key)!r}: "
-            "declare it without, or define it by an aggregate, top_k(1) or distinct"
-        )
+        of_key = f" of key {brief(tuple(values))}" if values else ""
+        msg = f"{what} has {found} rows{of_key}, not one{hint}"
         raise ValueError(msg)
 
-    wrong = rows.group_by(*key).agg(**{number: count()}).filter(col(number) != 1)
+    counts = rows.group_by(*key).agg(**{number: count()})
+    wrong = counts.filter(~col(number).isin([0, 1]))
     return rows.concat(wrong.flat_map(refuse, rows.schema))

@@ -121,7 +121,7 @@ def _chained(node: Call) -> Sequence[Expr]:
 
 
 def _is_link(part: Expr, function: str) -> bool:
-    return isinstance(part, Call) and part.function == function and len(part.args) == 2  # noqa: PLR2004 - operands
+    return isinstance(part, Call) and part.function == function and len(part.args) > 1
 
 
 def _made_of(node: Expr, operands: list[Operand]) -> Operand:

@@ -11,7 +11,7 @@ import decimal
 import math
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect
@@ -83,7 +83,7 @@ def _parsed(text: str) -> Expr:
     if len(trees) != 1 or trees[0] is None:
         msg = f"`{text}` is not a SQL expression: expected one. A literal string is tm.lit({text!r})"
         raise SchemaError(msg)
-    return _Parser(text).expression(trees[0])
+    return ExpressionParser(text).expression(trees[0])
 
 
 class _Syntax(Dialect.get_or_raise(_DIALECT).parser_class):  # type: ignore[misc]
@@ -108,14 +108,19 @@ class _Syntax(Dialect.get_or_raise(_DIALECT).parser_class):  # type: ignore[misc
         return super()._parse_term()
 
 
-class _Parser:
-    """Turns sqlglot's nodes into ours; keeps the text for errors."""
+class ExpressionParser:
+    """Turns sqlglot's nodes into ours; keeps the text for errors. Those of whole queries say what else there is."""
+
+    @property
+    def special(self) -> Rules:
+        """What is done with nodes of a class of sqlglot's, but for plain operators."""
+        return SPECIAL
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def expression(self, node: Any) -> Expr:
-        rule, found = _SPECIAL.get(type(node)), None
+        rule, found = self.special.get(type(node)), None
         if rule is not None:
             found = rule(self, node)
         elif type(node) in _BY_CLASS and not {k for k, v in node.args.items() if v} - _UNDERSTOOD:
@@ -318,39 +323,42 @@ _TYPES: Final = {
 }
 
 
-def _refuse(parser: _Parser, node: exp.Expression) -> None:
+Rules: TypeAlias = dict[type, Callable[[ExpressionParser, Any], Expr | None]]
+
+
+def _refuse(parser: ExpressionParser, node: exp.Expression) -> None:
     raise parser.unsteady(node)
 
 
-_SPECIAL: Final[dict[type, Callable[[_Parser, Any], Expr | None]]] = {
+SPECIAL: Final[Rules] = {
     **dict.fromkeys((exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser, exp.SessionUser), _refuse),
     exp.Paren: lambda p, n: None if n.args.get(_UNSIGNED) else p.expression(n.this),
     exp.Alias: lambda p, n: Alias(p.expression(n.this), n.alias),
-    exp.Column: _Parser.column,
-    exp.Literal: _Parser.literal,
+    exp.Column: ExpressionParser.column,
+    exp.Literal: ExpressionParser.literal,
     exp.Null: lambda _p, _n: Literal(None),
     exp.Boolean: lambda _p, n: Literal(bool(n.this)),
-    exp.HexString: _Parser.hex,
-    exp.BitwiseRightShift: _Parser.right_shift,
-    exp.Neg: _Parser.negative,
-    exp.Cast: _Parser.cast,
-    exp.TryCast: _Parser.cast,
-    exp.Case: _Parser.case,
-    exp.If: _Parser.if_,
-    exp.Is: _Parser.is_,
-    exp.In: _Parser.in_,
-    exp.Between: _Parser.between,
-    exp.Trim: _Parser.trim,
-    exp.Substring: _Parser.substring,
-    exp.Anonymous: _Parser.function,
-    exp.Any: _Parser.any,
+    exp.HexString: ExpressionParser.hex,
+    exp.BitwiseRightShift: ExpressionParser.right_shift,
+    exp.Neg: ExpressionParser.negative,
+    exp.Cast: ExpressionParser.cast,
+    exp.TryCast: ExpressionParser.cast,
+    exp.Case: ExpressionParser.case,
+    exp.If: ExpressionParser.if_,
+    exp.Is: ExpressionParser.is_,
+    exp.In: ExpressionParser.in_,
+    exp.Between: ExpressionParser.between,
+    exp.Trim: ExpressionParser.trim,
+    exp.Substring: ExpressionParser.substring,
+    exp.Anonymous: ExpressionParser.function,
+    exp.Any: ExpressionParser.any,
     exp.Window: lambda p, n: window_call(n, p),
-    exp.Filter: _Parser.filter,
-    exp.Add: _Parser.sum,
-    exp.Concat: _Parser.quoted,
-    exp.StrPosition: _Parser.position,
-    exp.Interval: _Parser.interval,
-    exp.Extract: _Parser.extract,
+    exp.Filter: ExpressionParser.filter,
+    exp.Add: ExpressionParser.sum,
+    exp.Concat: ExpressionParser.quoted,
+    exp.StrPosition: ExpressionParser.position,
+    exp.Interval: ExpressionParser.interval,
+    exp.Extract: ExpressionParser.extract,
     exp.ILike: lambda p, n: ilike(p.expression(n.this), p.expression(n.expression)),
     exp.NullSafeNEQ: lambda p, n: ~p.expression(n.this).eq_null_safe(p.expression(n.expression)),
     exp.DPipe: lambda p, n: Call("concat", (p.expression(n.this), p.expression(n.expression))),

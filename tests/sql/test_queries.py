@@ -1,0 +1,111 @@
+"""Queries of every kind are, after each batch of changes, what DuckDB computes anew."""
+
+import random
+
+import pytest
+from sql_judge import differences
+from sql_queries import TABLES, Queries, history
+
+QUERIES = """
+select a, b from t where a > 1 and b is not null
+select t.a, u.c from t, u where t.a = u.a
+select t.a, u.c from t left join u on t.a = u.a and u.c > 1
+select t.a, u.c from t right join u on t.a = u.a
+select t.a, u.c, u.a as ua from t full join u on t.a = u.a
+select t.a, u.a ua from t full join u on t.a = u.a and t.b < u.c
+select * from t join u using (a)
+select * from t full join u using (a)
+select * from t natural left join u
+select t.a, u.a as ua from t left join u on t.a + 1 = u.a and (select max(x) from v where v.k = u.a) > 1
+select a, count(*), sum(b), min(s), max(b) from t group by a having count(*) > 1
+select count(*), sum(b) from t where a > 100
+select sum(c) from u having count(*) > 1
+select a + 1 as k, count(distinct b) from t group by a + 1 order by 1
+select s, avg(b) from t group by 1
+select s as k, count(*) from t group by k
+select distinct s from t
+select a from t union select a from u
+select a from t union all select c from u
+select a from t intersect select a from u
+select a from t except select a from u
+select a from t except all select a from u
+select a from t intersect all select a from u
+select a from t union select a from u intersect select c from u
+select a from t where a in (select a from u)
+select a from t where a not in (select a from u)
+select a from t where a not in (select a from u where a is not null)
+select a, a in (select a from u) as m, a not in (select c from u where u.c <> t.b) as n from t
+select a from t where exists (select * from u where u.a = t.a and u.c > t.b)
+select a from t where not exists (select * from u where u.a = t.a and u.c > t.b)
+select a, (select count(*) from u where u.a = t.a) from t
+select a, (select sum(c) from u where u.a = t.a) from t
+select a, (select count(*) from u where u.c < t.b) from t
+select a, (select sum(t.b + c) from u where u.c < t.b) from t
+select a, (select max(c) + 1 from u) from t
+select a, (select sum(c) from u where u.a = t.a having count(*) > 1) from t
+select a from t where b > all (select c from u where u.a = t.a)
+select a, b > all (select c from u), b < any (select c from u where u.a <> t.a), b <> all (select c from u) from t
+select (a, b) in (select a, c from u), a from t
+select a, (select c from u where u.a = t.a order by c limit 1) from t
+select a, x.c from t, lateral (select c from u where u.a = t.a order by c desc limit 2) x
+select a, x.n from t left join lateral (select count(*) n from u where u.a < t.a) x on true
+select a, x.c from t left join lateral (select c from u where u.a = t.a) x on x.c > 1
+select a, x.r from t, lateral (select row_number() over (order by c) r from u where u.a < t.a) x
+select a, x.c from t, lateral (select c from u where u.a = t.a union all select k from v where v.x < t.b) x
+select a, row_number() over (partition by a order by b, s) from t
+select a, b, rank() over (order by b), sum(b) over (partition by s order by b) from t
+select a, sum(b) over (order by a rows between 1 preceding and 1 following) from t where b is null
+select a, b, lag(b) over w, max(b) over w from t window w as (partition by s order by a, b)
+select s, sum(sum(b)) over (order by s) from t group by s
+select a, b from t qualify rank() over (partition by a order by b) <= 1
+select a, b, s, grouping(a), count(*) from t group by grouping sets ((a, b), (s), ())
+select a, s, count(*) from t group by rollup (a, s)
+select a, s, grouping(a, s), count(*) from t group by cube (a, s)
+with w as (select a, count(*) n from t group by a) select x.a, y.n from w x join w y on x.n = y.n
+with recursive r(n) as (select 1 union all select n + 1 from r where n < 5) select * from r
+with recursive r(a, c) as (select a, c from u union select r.a, u.c from r, u where r.c = u.a) select * from r
+select case when a > 1 then 'big' when a is null then null else 'small' end c, count(*) from t group by 1
+select * from (values (1, 'x'), (2, null)) v(p, q)
+select a from t where exists (select 1 from u where u.c = t.b and u.a in (select k from v where v.k > t.a))
+select a, sum(b) filter (where b > 1) from t group by a
+select t.a, u.c from t, u where (t.a = u.a and t.b > 0) or (t.a = u.a and u.c = 1)
+select distinct on (a) a, b, s from t order by a, b, s
+select a, b from t where a = 1 union all (select a, c from u order by c limit 2)
+select a, count(*) from t group by all
+select coalesce(a, -1), nullif(b, 1), abs(b), b // 2, b % 3, b / 2 from t
+select upper(s), length(s), s || 'y', substring(s, 1, 1) from t
+select a from t where exists (select sum(c) from u where u.a = t.a having sum(c) > 2)
+select a, (select u.c from u where u.a = t.a union select 0 order by 1 limit 1) from t
+select a from t group by a having a in (select a from u)
+select a, count(*) + (select count(*) from u) from t group by a
+select a + 1 as x, x * 2 as y from t where x > 1
+select a from t order by b nulls first, a, s limit 3 offset 1
+select * exclude (b) from t
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_queries_are_what_a_database_computes_anew(part):
+    queries = {f"q{i}": text for i, text in enumerate(QUERIES) if i % 6 == part}
+    assert differences(TABLES, queries, history(random.Random(part))) == []
+
+
+def test_fetch_with_ties():
+    # DuckDB has no WITH TIES: rank() says what it means
+    text = "select a, b from t order by a desc fetch first 2 rows with ties"
+    meant = "select a, b from t qualify rank() over (order by a desc nulls last) <= 2"
+    queries = {"q": text}
+    assert differences(TABLES, queries, history(random.Random(7)), judged={"q": meant}) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_queries_are_what_a_database_computes_anew(seed):
+    """The kind of defect: an answer that is wrong for some query, most of all where NULL meets subqueries."""
+    queries, number = {}, seed * 100
+    while len(queries) < 8:
+        text = Queries(random.Random(number)).query()
+        number += 1
+        # DuckDB has no correlated IN of several columns, and numbers of SELECT DISTINCT do not order by others
+        if not any(word in text for word in (") in (select", ") not in (select")):
+            queries[f"q{number}"] = text
+    assert differences(TABLES, queries, history(random.Random(seed), batches=3)) == []

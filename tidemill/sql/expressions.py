@@ -1,0 +1,400 @@
+"""Expressions of queries: read as the library reads SQL text, with names by scope, subqueries, rules of dialects."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from sqlglot import exp
+
+from tidemill.errors import SchemaError, SqlError, did_you_mean
+from tidemill.expressions.aggregate_functions import Aggregate
+from tidemill.expressions.binding import bind
+from tidemill.expressions.bound import BoundCall, BoundLiteral
+from tidemill.expressions.expr import Call, Cast, Expr, Literal
+from tidemill.expressions.functions import FUNCTIONS
+from tidemill.expressions.functions.values import FailureError
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules
+from tidemill.expressions.sql_windows import window_call
+from tidemill.expressions.structure import resolve
+from tidemill.expressions.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType, list_type
+from tidemill.expressions.types import decimal_type as decimal_of
+from tidemill.expressions.windows.calls import WindowCall
+from tidemill.sql.dialects import Dialect
+from tidemill.sql.scopes import Names, Relation, Scope
+from tidemill.sql.syntax import Source
+from tidemill.sql.trees import Sub, walked
+
+QueryBinder = Callable[[exp.Expression, "Scope | None"], Relation]
+
+COMPARISONS: Final[dict[type, str]] = {
+    exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge",
+}  # fmt: skip
+OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+MIRRORED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+GROUPING: Final = "grouping"
+"""The function of the registry that `grouping` stands for until the grouping sets are known: there is none."""
+_Type = exp.DataType.Type
+_TYPES: Final[dict[Any, DType]] = {
+    _Type.BIGINT: INT64, _Type.INT: INT32, _Type.DOUBLE: FLOAT64, _Type.BOOLEAN: BOOL, _Type.TEXT: STRING,
+    _Type.DATE: DATE, _Type.TIMESTAMP: TIMESTAMP, _Type.TIMESTAMPNTZ: TIMESTAMP, _Type.BINARY: BINARY,
+    _Type.VARBINARY: BINARY,
+}  # fmt: skip
+_FLOAT_HINT: Final = "floats are of 64 bits here: write DOUBLE"
+
+
+def type_of(node: exp.DataType, source: Source, dialect: Dialect) -> DType:
+    """Return the type that a type's name in SQL means; `SqlError` where there is none of that kind."""
+    kind, given = node.this, node.expressions
+    if kind == _Type.DECIMAL:
+        numbers = [int(p.this.name) for p in given if isinstance(p.this, exp.Literal) and p.this.name.isdigit()]
+        if not given or len(numbers) != len(given):
+            raise source.error(node, "DECIMAL without its digits", "write DECIMAL(precision, scale)")
+        try:
+            return decimal_of(*numbers)
+        except SchemaError as error:
+            raise source.error(node, str(error.args[0])) from None
+    if kind == _Type.ARRAY and len(given) == 1:
+        return list_type(type_of(given[0], source, dialect))
+    if kind == _Type.VARCHAR and (not given or dialect.name == "duckdb"):  # to which a length is a comment
+        return STRING
+    if kind == _Type.TIMESTAMPTZ and dialect.name == "spark":  # how sqlglot reads Spark's TIMESTAMP
+        return TIMESTAMP
+    found = _TYPES.get(kind) if not given else None
+    if found is None:
+        hints = {_Type.VARCHAR: "a length is not checked: write STRING or TEXT", _Type.FLOAT: _FLOAT_HINT}
+        expected = "expected BIGINT, INT, DOUBLE, DECIMAL(p, s), BOOLEAN, STRING, DATE, TIMESTAMP, BINARY or ARRAY<...>"
+        raise source.error(node, f"type {node.sql(dialect=dialect.name)} is not supported", hints.get(kind, expected))
+    return found
+
+
+class Expressions(ExpressionParser):
+    """Reads the expressions of one query."""
+
+    def __init__(self, names: Names, scope: Scope | None, query: QueryBinder) -> None:
+        super().__init__(names.source.text)
+        self.names = names
+        self.scope = scope
+        self.query = query
+        self.windows: dict[str, exp.Window] = {}
+        """The windows that the query's WINDOW names."""
+
+    @property
+    def special(self) -> Rules:
+        """What is done with nodes of a class."""
+        return _SPECIAL
+
+    @property
+    def dialect(self) -> Dialect:
+        """The text's dialect."""
+        return self.names.dialect
+
+    def expression(self, node: Any) -> Expr:
+        """Return the expression that a node stands for; `SqlError` points to it if it is wrong."""
+        try:
+            return _folded(super().expression(node))
+        except SqlError:
+            raise
+        except SchemaError as error:
+            raise self.names.error(node, str(error.args[0])) from None
+
+    def unsupported(self, node: Any, why: str = "") -> Any:
+        """Return the error for what is not supported."""
+        what = node.sql(dialect=self.dialect.name) if isinstance(node, exp.Expression) else str(node)
+        what = what if len(what) <= 80 else what[:80] + "..."  # noqa: PLR2004 - letters
+        return self.names.error(node, f"`{what}` is not supported", why.removeprefix(": ") or None)
+
+    def find(self, node: exp.Column) -> Expr:
+        """Return what a name means."""
+        if isinstance(node.this, exp.Star):
+            raise self.names.error(node, "* stands where an expression is expected")
+        return self.names.find(self.scope, node)
+
+    def function(self, node: exp.Anonymous) -> Expr:
+        """Return what a call stands for, if the dialect has it with the library's meaning."""
+        self.names.source.only(node, "this", "expressions")
+        name = node.name.lower()
+        if name == GROUPING:
+            if not node.expressions:
+                raise self.unsupported(node, ": GROUPING takes expressions of GROUP BY")
+            return Call(GROUPING, tuple(map(self.expression, node.expressions)))
+        if not self.dialect.has(name):
+            known = sorted(self.dialect.functions or ())
+            near = did_you_mean(name, known)
+            hint = near if near.startswith("did") else None
+            raise self.names.error(node, f"function `{name}` is not supported in dialect {self.dialect.name}", hint)
+        if why := self._differs(name, node.expressions):
+            raise self.unsupported(node, why)
+        return super().function(node)
+
+    def _differs(self, name: str, given: list[exp.Expression]) -> str:  # noqa: PLR0911 - one line a function
+        """Return why a call means something else in the dialect, or may."""
+        if self.dialect.functions is None:
+            return ""
+        if name in ("substring", "substr", "left", "right") and not all(_is_positive(a) for a in given[1:]):
+            return f": {name.upper()} is for places that are numbers written out, from 1 on, since others differ"
+        if name in ("substring", "substr") and len(given) not in (2, 3):
+            return ": expected a text, a place and a length"
+        if name == "round":
+            dtype = self.names.type_of(self.expression(given[0]), given[0]) if given else None
+            if dtype is None or not dtype.is_decimal:
+                return ": ROUND is for decimals, since floats are rounded differently"
+        if name in ("greatest", "least", "concat") and any(isinstance(a, exp.Null) for a in given):
+            return ": a bare NULL has no type"
+        if name == "concat":
+            return ": CONCAT passes over NULL here, which || does not: write ||, with coalesce"
+        return ""
+
+    def substring(self, node: exp.Substring) -> Expr:
+        """Return a part of a text; of places that count differently between dialects, only those that agree."""
+        given = [v for k in ("start", "length") if (v := node.args.get(k)) is not None]
+        if self.dialect.functions is not None and not all(map(_is_positive, given)):
+            raise self.unsupported(node, ": SUBSTRING is for places that are numbers written out, from 1 on")
+        return super().substring(node)
+
+    def extract(self, node: exp.Extract) -> Expr:
+        """Return a part of a date; those that dialects count differently are refused."""
+        if self.dialect.functions is not None and node.name.lower() not in _PARTS:
+            raise self.unsupported(node, f": expected one of {', '.join(sorted(_PARTS))}")
+        return super().extract(node)
+
+    def type(self, node: exp.DataType) -> DType:
+        """Return the type that a name means."""
+        return type_of(node, self.names.source, self.dialect)
+
+    def cast(self, node: exp.Cast) -> Expr | None:
+        """Return a cast; those that round or print differently between dialects are refused."""
+        if node.args.get("safe"):
+            raise self.unsupported(node, ": TRY_CAST, which is NULL for what does not fit, is not there yet")
+        self.names.source.only(node, "this", "to")
+        to = self.type(node.to)
+        value = self.expression(node.this)
+        plain = resolve(value)
+        if isinstance(plain, Literal) and isinstance(plain.value, str) and to in (DATE, TIMESTAMP):
+            return _folded(Cast(Literal(plain.value), to))
+        if self.dialect.functions is not None and not subquery_or_aggregate(value):
+            given = self.names.type_of(value, node)
+            rounds = to.is_integer and given.is_numeric and not given.is_integer
+            prints = to == STRING and not (given.is_integer or given in (STRING, DATE) or given.name == "null")
+            if rounds or prints:
+                why = f": {self.dialect.name} has another result for a cast from {given} to {to}"
+                raise self.unsupported(node, f"{why}; FLOOR or ROUND first" if rounds else why)
+        return Cast(value, to)
+
+    def divide(self, node: exp.Div) -> Expr:
+        """Return a division, as the dialect has it."""
+        args = self.expression(node.this), self.expression(node.expression)
+        if self.dialect.name == "spark" or (any(map(subquery_or_aggregate, args)) and not self.dialect.whole_division):
+            return Call("divide", args) if self.dialect.name == "spark" else _float_division(args)
+        if self.dialect.float_division:
+            return _float_division(args)
+        if any(map(subquery_or_aggregate, args)):
+            why = ": whether / is of whole numbers is not known yet here: cast both sides, as in a::double / b"
+            raise self.unsupported(node, why)
+        types = [self.names.type_of(a, node) for a in args]
+        return Call("int_divide" if all(t.is_integer for t in types) else "divide", args)
+
+    def whole_division(self, node: exp.IntDiv) -> Expr:
+        """Return a division without its rest."""
+        return Call("int_divide", (self.expression(node.this), self.expression(node.expression)))
+
+    def connected(self, node: exp.Expression) -> Expr:
+        """Return a chain of AND or OR, however long, as one call."""
+        parts = [self.expression(p) for p in _chain(node, type(node))]
+        return Call("and" if isinstance(node, exp.And) else "or", tuple(parts))
+
+    def window(self, node: exp.Window) -> Expr:
+        """Return a window call; a window that has a name is written out."""
+        return window_call(self._written_out(node), self)
+
+    def like(self, node: exp.Like) -> Expr:
+        """Return whether a text is like a pattern; DuckDB's have no escapes."""
+        if self.dialect.name == "duckdb" and "\\" in node.expression.name:
+            raise self.unsupported(node, ": a backslash is no escape in DuckDB's patterns")
+        return self.operator(node)
+
+    def _written_out(self, node: exp.Window) -> exp.Window:
+        alias = node.args.get("alias")
+        if alias is None:
+            return node
+        known = self.windows.get(self.dialect.key(alias))
+        if known is None:
+            raise self.names.error(alias, f"no window `{alias.name}`", did_you_mean(alias.name, self.windows))
+        known = self._written_out(known)
+        made = node.copy()
+        made.parent = node.parent
+        made.set("alias", None)
+        for part in ("partition_by", "order", "spec"):
+            if known.args.get(part):
+                if made.args.get(part):
+                    what = part.replace("_", " ").upper()
+                    raise self.names.error(node, f"window `{alias.name}` has {what} already")
+                made.set(part, copy.deepcopy(known.args[part]))
+        return made
+
+    # -- subqueries -------------------------------------------------------------------------------------------------
+
+    def scalar(self, node: exp.Expression) -> Expr:
+        """Return the one value of a subquery."""
+        found = self.query(node, self.scope)
+        if len(found.columns) != 1:
+            hint = f"this one has {len(found.columns)}: select one"
+            raise self.names.error(node, "a subquery in an expression has one column", hint)
+        return Sub("scalar", found.plan, (found.columns[0].expr,), node=node)
+
+    def exists(self, node: exp.Exists) -> Expr:
+        """Return whether a subquery has rows."""
+        return Sub("exists", self.query(node.this, self.scope).plan, node=node)
+
+    def in_(self, node: exp.In) -> Expr | None:
+        """Return whether a value, or a row of them, is one of several, or of a subquery's."""
+        self.names.source.only(node, "this", "expressions", "query")
+        query = node.args.get("query")
+        if query is None and len(node.expressions) == 1 and isinstance(node.expressions[0], (exp.Subquery, exp.Select)):
+            query = node.expressions[0]
+        if query is not None:
+            return self.compared(node.this, query, "eq", node)
+        if isinstance(_bare(node.this), exp.Tuple):
+            each = [self.rows_compared("eq", node.this, e, node) for e in node.expressions]
+            return each[0] if len(each) == 1 else Call("or", tuple(each))
+        return super().in_(node)
+
+    def compared(self, left: exp.Expression, query: exp.Expression, comparison: str, node: Any) -> Expr:
+        """Return whether some row of a subquery compares."""
+        bare = _bare(left)
+        operands = [self.expression(e) for e in (bare.expressions if isinstance(bare, exp.Tuple) else [bare])]
+        if len(operands) > 1 and comparison not in ("eq", "ne"):
+            raise self.names.error(node, "rows are compared by = and <> only")
+        found = self.query(query, self.scope)
+        if len(found.columns) != len(operands):
+            reason = f"{len(operands)} values are compared with {len(found.columns)} columns of a subquery"
+            raise self.names.error(node, reason)
+        values = tuple(c.expr for c in found.columns)
+        return Sub("compare", found.plan, values, tuple(operands), comparison, node)
+
+    def comparison(self, node: exp.Expression) -> Expr:
+        """Return a comparison, also with ANY and ALL, and of rows."""
+        name, left, right = COMPARISONS[type(node)], node.this, node.expression
+        if isinstance(left, (exp.Any, exp.All)):
+            left, right, name = right, left, MIRRORED[name]
+        if isinstance(right, (exp.Any, exp.All)):
+            if not isinstance(_bare(right.this), (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)):
+                raise self.unsupported(node, ": ANY and ALL are for subqueries: of a list, write IN")
+            if isinstance(right, exp.Any):
+                return self.compared(left, right.this, name, node)
+            return ~self.compared(left, right.this, OPPOSITE[name], node)
+        if isinstance(_bare(left), exp.Tuple) or isinstance(_bare(right), exp.Tuple):
+            return self.rows_compared(name, left, right, node)
+        return self.operator(node)
+
+    def rows_compared(self, name: str, left: exp.Expression, right: exp.Expression, node: Any) -> Expr:
+        """Return a comparison of rows that are written out, or of one with a subquery's only row."""
+        a, b = _bare(left), _bare(right)
+        if not isinstance(a, exp.Tuple) or not isinstance(b, exp.Tuple) or len(a.expressions) != len(b.expressions):
+            raise self.names.error(node, "a row is compared with another of as many values, written out")
+        if name not in ("eq", "ne"):
+            raise self.names.error(node, "rows are compared by = and <> only")
+        pairs = zip(map(self.expression, a.expressions), map(self.expression, b.expressions), strict=True)
+        equal = [Call("eq", pair) for pair in pairs]
+        both = equal[0] if len(equal) == 1 else Call("and", tuple(equal))
+        return both if name == "eq" else ~both
+
+
+_PARTS: Final = frozenset(("year", "month", "day", "quarter", "week", "hour", "minute", "doy"))
+
+
+def subquery_or_aggregate(expression: Expr) -> bool:
+    """Return whether there is something in an expression that has no type before it is computed."""
+    return any(
+        isinstance(p, (Sub, Aggregate, WindowCall)) or (isinstance(p, Call) and p.function == GROUPING)
+        for p in walked(expression)
+    )
+
+
+def _float_division(args: tuple[Expr, Expr]) -> Expr:
+    return Call("divide", tuple(Cast(a, FLOAT64) for a in args))
+
+
+def _is_positive(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and int(node.name) > 0
+
+
+def _bare(node: Any) -> Any:
+    """Return a node without parentheses around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _chain(node: exp.Expression, kind: type) -> Iterator[exp.Expression]:
+    todo = [node]
+    while todo:
+        part = todo.pop()
+        inside = part
+        while isinstance(inside, exp.Paren):
+            inside = inside.this
+        if isinstance(inside, kind):
+            todo += [inside.expression, inside.this]
+        else:
+            yield part
+
+
+def _folded(expression: Expr) -> Expr:  # noqa: PLR0911 - what is not folded
+    """Return a call of literals as what it gives, so that it is no error of rows; one that fails stays as it is."""
+    if not isinstance(expression, (Call, Cast)) or not all(map(_is_literal, expression.parts)):
+        return expression
+    if isinstance(expression, Cast) and isinstance(resolve(expression.arg), Literal) and _is_typed(expression):
+        return expression
+    try:
+        bound = bind(expression, Schema(()))
+    except SchemaError:
+        return expression
+    if not isinstance(bound, BoundCall) or bound.function not in FUNCTIONS or FUNCTIONS[bound.function].lazy:
+        return expression
+    if not all(isinstance(a, BoundLiteral) for a in bound.args):
+        return expression
+    types = tuple(a.dtype for a in bound.args)
+    try:
+        value = FUNCTIONS[bound.function].value([a.value for a in bound.args], types, bound.dtype)  # type: ignore[union-attr]
+    except FailureError:
+        return expression
+    return Cast(Literal(value), bound.dtype)
+
+
+def _is_literal(part: Expr) -> bool:
+    plain = resolve(part)
+    return isinstance(plain, Literal) or (isinstance(plain, Cast) and isinstance(resolve(plain.arg), Literal))
+
+
+def _is_typed(cast: Cast) -> bool:
+    try:
+        return isinstance(bind(cast, Schema(())), BoundLiteral)
+    except SchemaError:
+        return False
+
+
+def _row(parser: Any, node: exp.Tuple) -> Expr:
+    raise parser.names.error(node, "a row of values stands where one value is expected")
+
+
+_SPECIAL: Final[dict[type, Callable[[Any, Any], Expr | None]]] = {
+    **SPECIAL,
+    **dict.fromkeys(COMPARISONS, Expressions.comparison),
+    **dict.fromkeys((exp.And, exp.Or), Expressions.connected),
+    **dict.fromkeys((exp.Subquery, exp.Select, exp.Union, exp.Intersect, exp.Except), Expressions.scalar),
+    exp.Column: Expressions.find,
+    exp.Exists: Expressions.exists,
+    exp.Div: Expressions.divide,
+    exp.IntDiv: Expressions.whole_division,
+    exp.In: Expressions.in_,
+    exp.Window: Expressions.window,
+    exp.Cast: Expressions.cast,
+    exp.TryCast: Expressions.cast,
+    exp.Substring: Expressions.substring,
+    exp.Extract: Expressions.extract,
+    exp.Anonymous: Expressions.function,
+    exp.Like: Expressions.like,
+    exp.Tuple: _row,
+}

@@ -1,0 +1,246 @@
+"""Logical plans: few frozen nodes over named columns. A column's name is unique in a whole statement.
+
+Nodes are compared by identity: a node that two others read is computed once. What a node reads of columns that nothing
+below it gives comes from a query around it, until `decorrelate` has made joins of all subqueries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
+
+from tidemill.expressions.expr import Column, Expr
+from tidemill.expressions.schema import Field
+from tidemill.sql.trees import Sub, walked
+
+if TYPE_CHECKING:
+    from tidemill.collections.collection import Collection
+    from tidemill.expressions.sort_keys import SortKey
+
+Named: TypeAlias = "tuple[Field, Expr]"
+"""A column, and what it is computed by."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Node:
+    """Rows."""
+
+    columns: tuple[Field, ...]
+    """Its columns; those below it are not seen above, but where a node says so."""
+    line: int | None = None
+    """The line of the text that it is of."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """What it reads."""
+        return ()
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """What it computes of its inputs' columns."""
+        return ()
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Get(Node):
+    """The rows of a collection: a table, or what a binding of a recursive block holds at that point."""
+
+    name: str
+    collection: Collection
+    names: tuple[str, ...]
+    """The collection's own names of the columns."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Values(Node):
+    """Rows that are written in the text."""
+
+    rows: tuple[tuple[Any, ...], ...]
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class OneInput(Node):
+    """A node with one input."""
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Project(OneInput):
+    """Each row as the values of expressions."""
+
+    named: tuple[Named, ...]
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return tuple(e for _, e in self.named)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Filter(OneInput):
+    """The rows for which all conditions are true; a later one is not looked at where an earlier one is false."""
+
+    conditions: tuple[Expr, ...]
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return self.conditions
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Join(Node):
+    """Pairs of rows: how is inner, left or full; or the left rows with or without a partner: semi, anti."""
+
+    left: Node
+    right: Node
+    how: str
+    conditions: tuple[Expr, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return self.conditions
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Group(OneInput):
+    """One row for each group, its keys and aggregates; without keys one row in any case."""
+
+    keys: tuple[Named, ...]
+    aggregates: tuple[Named, ...]
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return tuple(e for _, e in (*self.keys, *self.aggregates))
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Window(OneInput):
+    """The rows with the values of window calls behind them."""
+
+    calls: tuple[Named, ...]
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return tuple(e for _, e in self.calls)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class TopK(OneInput):
+    """The rows of each group from a place on, so many, in an order."""
+
+    keys: tuple[Expr, ...]
+    order: tuple[SortKey, ...]
+    count: int | None
+    offset: int = 0
+    ties: bool = False
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return (*self.keys, *(k.expression for k in self.order))
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Distinct(OneInput):
+    """Each row once."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class AtMostOne(OneInput):
+    """The rows, of which no two may have the same keys: it is an error of the step if they do."""
+
+    keys: tuple[Expr, ...]
+    what: str
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return self.keys
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class SetOp(Node):
+    """Two inputs by the places of their columns: union, intersect or except, all of them or each row once."""
+
+    left: Node
+    right: Node
+    operation: str
+    all_rows: bool
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Block:
+    """A block of mutually recursive bindings. What reads one of them outside of the block means its fixed point."""
+
+    name: str
+    limits: dict[str, int | None] = attrs.field(factory=dict)
+    bindings: list[Binding] = attrs.field(factory=list)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Binding:
+    """A binding: its name, its columns, and what it is computed by in each iteration."""
+
+    name: str
+    fields: tuple[Field, ...]
+    value: Node
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Recursive(Node):
+    """What a binding of a block holds, at the point of the text where it is read."""
+
+    block: Block
+    name: str
+    names: tuple[str, ...]
+
+
+def nodes(root: Node) -> Iterator[Node]:
+    """Iterate over a plan, each node once, its inputs before it, and what blocks are made of before who reads them."""
+    seen: set[int] = set()
+    todo: list[tuple[Node, bool]] = [(root, False)]
+    while todo:
+        node, ready = todo.pop()
+        if ready:
+            yield node
+        elif id(node) not in seen:
+            seen.add(id(node))
+            todo.append((node, True))
+            below = node.inputs
+            if isinstance(node, Recursive):
+                below = tuple(b.value for b in node.block.bindings)
+            todo.extend((n, False) for n in reversed(below))
+
+
+def read(expressions: Iterable[Expr]) -> set[str]:
+    """Return the names of the columns that expressions read, subqueries in them those that are not their own."""
+    found: set[str] = set()
+    for expression in expressions:
+        for part in walked(expression):
+            if isinstance(part, Column):
+                found.add(part.name)
+            elif isinstance(part, Sub):
+                found |= free(part.plan)
+    return found
+
+
+def free(root: Node) -> set[str]:
+    """Return the names of the columns that a plan reads and that nothing in it gives."""
+    known: dict[int, set[str]] = {}
+    for node in nodes(root):
+        below = {f.name for i in node.inputs for f in i.columns}
+        open_ = set().union(*(known.get(id(i), set()) for i in node.inputs)) if node.inputs else set()
+        known[id(node)] = open_ | (read(node.expressions) - below)
+    return known[id(root)]

@@ -1,0 +1,164 @@
+"""Rewrites of plans: comma joins and conditions become joins by equal columns. None of them adds an error of a row.
+
+What may fail is evaluated after what cannot, in the order in which it was written; other conditions go to where the
+columns that they read come together. Passes of the library do the rest: filters further down, columns that nobody
+reads, limits to ranks, filters by one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from tidemill.expressions.expr import Call, Expr
+from tidemill.expressions.structure import key
+from tidemill.sql.plan import Block, Filter, Join, Node, Recursive
+from tidemill.sql.scopes import Names
+from tidemill.sql.trees import columns_of
+
+
+class Rewriter:
+    """Rewrites the plans of one statement, each node once."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.made: dict[int, Node] = {}
+        self.kept: list[Node] = []
+        """The nodes whose identity stands in ``made``: they live as long."""
+        self.blocks: set[int] = set()
+
+    def plan(self, root: Node) -> Node:
+        """Return a plan that means the same."""
+        todo = [root]
+        while todo:
+            node = todo[-1]
+            if id(node) in self.made:
+                todo.pop()
+                continue
+            if isinstance(node, Recursive):
+                self.block(node.block)
+            below = self.relations(node)
+            missing = [n for n in below if id(n) not in self.made]
+            if missing:
+                todo += missing
+                continue
+            self.made[id(node)] = self.rewritten(node)
+            self.kept.append(node)
+            todo.pop()
+        return self.made[id(root)]
+
+    def block(self, block: Block) -> None:
+        """Rewrite what a block of bindings computes."""
+        if id(block) not in self.blocks:
+            self.blocks.add(id(block))
+            block.bindings[:] = [attrs.evolve(b, value=self.plan(b.value)) for b in block.bindings]
+
+    def relations(self, node: Node) -> Sequence[Node]:
+        """Return what a node is made of: of filters and inner joins, what these join."""
+        return _gathered(node)[0] if _is_graph(node) else node.inputs
+
+    def rewritten(self, node: Node) -> Node:
+        if _is_graph(node):
+            relations, conditions = _gathered(node)
+            return self.ordered([self.made[id(r)] for r in relations], conditions, node)
+        if isinstance(node, Join):
+            conditions = [c for one in node.conditions for c in factored(one)]
+            left, right = self.made[id(node.left)], self.made[id(node.right)]
+            return attrs.evolve(node, left=left, right=right, conditions=tuple(conditions))
+        inputs = [self.made[id(i)] for i in node.inputs]
+        if len(inputs) == 1:
+            return attrs.evolve(node, input=inputs[0])  # type: ignore[call-arg]
+        return attrs.evolve(node, left=inputs[0], right=inputs[1]) if inputs else node  # type: ignore[call-arg]
+
+    def ordered(self, relations: list[Node], given: list[Expr], node: Node) -> Node:
+        """Return relations joined one after another, next what is connected, with each condition where it can be."""
+        split = [c for one in given for c in factored(one)]
+        failing = [c for c in split if self.names.can_fail(c)]
+        free = [c for c in split if not self.names.can_fail(c)]
+        every = {f.name for r in relations for f in r.columns}
+        rest: list[Expr] = []
+        sides: list[tuple[Node, set[str]]] = []
+        for relation in relations:
+            own = {f.name for f in relation.columns}
+            mine = [c for c in free if (read := columns_of(c) & every) and read <= own and columns_of(c) <= own]
+            sides.append((_filtered(relation, mine), own))
+            free = [c for c in free if all(c is not m for m in mine)]
+        current, known = sides.pop(0)
+        while sides:
+            at = next((i for i, (_, own) in enumerate(sides) if any(_connects(c, known, own) for c in free)), 0)
+            side, own = sides.pop(at)
+            known = known | own
+            now = [c for c in free if columns_of(c) <= known]
+            free = [c for c in free if all(c is not m for m in now)]
+            columns = (*current.columns, *side.columns)
+            current = Join(left=current, right=side, how="inner", conditions=tuple(now), columns=columns)
+        rest = [*free, *failing]
+        made = _filtered(current, rest)
+        return attrs.evolve(made, columns=node.columns) if isinstance(made, (Filter, Join)) else made
+
+
+def _is_graph(node: Node) -> bool:
+    return isinstance(node, Filter) or (isinstance(node, Join) and node.how == "inner")
+
+
+def _gathered(node: Node) -> tuple[list[Node], list[Expr]]:
+    """Return what filters and inner joins join, and all their conditions, the inner ones first."""
+    relations: list[Node] = []
+    conditions: list[tuple[int, Expr]] = []
+    todo = [(node, 0)]
+    while todo:
+        part, depth = todo.pop()
+        if isinstance(part, Filter):
+            conditions += [(depth, c) for c in part.conditions]
+            todo.append((part.input, depth + 1))
+        elif isinstance(part, Join) and part.how == "inner":
+            conditions += [(depth, c) for c in part.conditions]
+            todo += [(part.right, depth + 1), (part.left, depth + 1)]
+        else:
+            relations.append(part)
+    ordered = sorted(conditions, key=lambda pair: -pair[0])
+    return relations, [c for _, c in ordered]
+
+
+def _filtered(node: Node, conditions: list[Expr]) -> Node:
+    return Filter(input=node, conditions=tuple(conditions), columns=node.columns) if conditions else node
+
+
+def _connects(condition: Expr, known: set[str], own: set[str]) -> bool:
+    if not isinstance(condition, Call) or condition.function not in ("eq", "eq_null_safe"):
+        return False
+    a, b = (columns_of(p) for p in condition.args)
+    return bool(a and b) and ((a <= known and b <= own) or (b <= known and a <= own))
+
+
+def factored(condition: Expr) -> list[Expr]:
+    """Return conditions that all have to be true; those that stand in all terms of an OR are taken out of it."""
+    if not isinstance(condition, Call):
+        return [condition]
+    if condition.function == "and":
+        return [c for p in condition.args for c in factored(p)]
+    if condition.function != "or":
+        return [condition]
+    terms = [factored(p) for p in _terms(condition)]
+    common = {key(c): c for c in terms[0]}
+    for term in terms[1:]:
+        have = {key(c) for c in term}
+        common = {k: c for k, c in common.items() if k in have}
+        if not common:
+            return [condition]
+    left: list[list[Expr]] = []
+    for term in terms:
+        rest = [c for c in term if key(c) not in common]
+        if not rest:
+            return list(common.values())
+        left.append(rest)
+    parts = tuple(r[0] if len(r) == 1 else Call("and", tuple(r)) for r in left)
+    return [*common.values(), Call("or", parts)]
+
+
+def _terms(condition: Call) -> list[Expr]:
+    found: list[Expr] = []
+    for part in condition.args:
+        found += _terms(part) if isinstance(part, Call) and part.function == "or" else [part]
+    return found

@@ -1,0 +1,231 @@
+"""What names mean: the columns of FROM's items, of queries around, of CTEs; and the types of expressions over them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import attrs
+from sqlglot import exp
+
+from tidemill.errors import SchemaError, SqlError, did_you_mean
+from tidemill.expressions.binding import bind, bind_predicate
+from tidemill.expressions.bound import Bound
+from tidemill.expressions.expr import Call, Column, Expr, lit
+from tidemill.expressions.functions import NULL, common_type
+from tidemill.expressions.functions.registry import as_decimal
+from tidemill.expressions.rewriting import can_fail
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import MAX_DECIMAL_PRECISION, DType, decimal_type
+from tidemill.sql.dialects import Dialect
+from tidemill.sql.plan import Node
+from tidemill.sql.syntax import Source
+from tidemill.sql.trees import columns_of, is_null, mapped
+
+_NUMBERED = re.compile(r"#\d+")
+_QUOTED = re.compile(r"`([A-Za-z_]\w*)#\d+`")
+_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"))
+
+
+@attrs.frozen(eq=False)
+class Visible:
+    """A column that a name can mean."""
+
+    name: str
+    key: str
+    expr: Expr
+    """A column of the plan, or a bare NULL, which has no type yet."""
+
+
+@attrs.frozen(eq=False)
+class Relation:
+    """Rows with named columns: a table, a query, or what FROM gives."""
+
+    plan: Node
+    columns: tuple[Visible, ...]
+
+
+@attrs.frozen(eq=False)
+class Item:
+    """What FROM gives: its rows, its columns without a qualifier, and with the qualifiers they have."""
+
+    plan: Node
+    star: tuple[Visible, ...]
+    qualified: tuple[tuple[str, tuple[Visible, ...]], ...]
+
+
+@attrs.frozen(eq=False)
+class Scope:
+    """The columns that names can mean in a query, then those of queries around it."""
+
+    item: Item | None
+    parent: Scope | None = None
+    aliases: dict[str, Expr] = attrs.field(factory=dict)
+    """What SELECT has named so far, which other names hide."""
+    before: dict[str, Expr] = attrs.field(factory=dict)
+    """What SELECT names, where that hides other names."""
+
+
+class Names:
+    """The columns of a statement, each of a name of its own, and what is known of them."""
+
+    def __init__(self, source: Source, dialect: Dialect) -> None:
+        self.source = source
+        self.dialect = dialect
+        self.fields: dict[str, Field] = {}
+        self._numbers: dict[str, int] = {}
+
+    def field(self, name: str, dtype: DType, *, nullable: bool = True) -> Field:
+        """Return a new column."""
+        base = _NUMBERED.sub("", name) or "column"
+        number = self._numbers[base] = self._numbers.get(base, 0) + 1
+        made = Field(f"{base}#{number}", dtype, nullable)
+        self.fields[made.name] = made
+        return made
+
+    def again(self, field: Field, *, nullable: bool | None = None) -> Field:
+        """Return a new column like another."""
+        return self.field(field.name, field.dtype, nullable=field.nullable if nullable is None else nullable)
+
+    def schema(self, expressions: Iterable[Expr]) -> Schema:
+        """Return the schema of all columns that expressions read."""
+        names = dict.fromkeys(n for e in expressions for n in sorted(columns_of(e)))
+        return Schema(tuple(self.fields[n] for n in names))
+
+    def typed(self, expression: Expr, node: Any) -> tuple[Expr, Bound]:
+        """Return an expression that has a type, bound over the columns it reads; a bare NULL is an error."""
+        return self._checked(expression, node, lambda e: bind(e, self.schema([e])))
+
+    def condition(self, expression: Expr, node: Any, what: str) -> Expr:
+        """Return a condition, once it is known to be one."""
+        return self._checked(expression, node, lambda e: bind_predicate(e, self.schema([e]), what))[0]
+
+    def _checked(self, expression: Expr, node: Any, check: Callable[[Expr], Bound]) -> tuple[Expr, Bound]:
+        try:
+            return expression, check(expression)
+        except SchemaError as error:
+            wider = mapped(expression, self._compared)
+            try:
+                return wider, check(wider)
+            except SchemaError:
+                raise self.error(node, plain(error)) from None
+
+    def _compared(self, part: Expr) -> Expr | None:
+        """Return a comparison of decimals that no type holds both of, so that it is exact all the same."""
+        if not isinstance(part, Call) or part.function not in _COMPARISONS:
+            return None
+        args = [mapped(a, self._compared) for a in part.args]
+        try:
+            types = [as_decimal(bind(a, self.schema([a])).dtype) for a in args]
+        except SchemaError:
+            return None
+        if not all(t.is_decimal for t in types) or common_type(types) is not None:
+            return None
+        at = max((0, 1), key=lambda i: types[i].scale)
+        to = decimal_type(MAX_DECIMAL_PRECISION, types[at].scale)
+        wide, limit = args[1 - at], 10 ** (MAX_DECIMAL_PRECISION - to.scale)
+        safe = wide.cast(to)
+        one, none = (Call(part.function, pair) for pair in _signs(at))
+        fitting = Call(part.function, (args[0], safe) if at == 0 else (safe, args[1]))
+        case: tuple[Expr, ...] = (wide >= limit, one, wide <= -limit, none, fitting)
+        if part.function == "eq_null_safe":
+            case = (wide.is_null(), args[at].is_null(), *case)
+        return Call("case", case)
+
+    def column(self, expression: Expr, name: str, node: Any) -> tuple[Field, Expr]:
+        """Return a new column that an expression computes; a column stays what it is."""
+        if isinstance(expression, Column):
+            return self.fields[expression.name], expression
+        made, bound = self.typed(expression, node)
+        return self.field(name, bound.dtype, nullable=bound.nullable), made
+
+    def type_of(self, expression: Expr, node: Any) -> DType:
+        """Return the type of an expression; that of a bare NULL is unknown."""
+        return NULL if is_null(expression) else self.typed(expression, node)[1].dtype
+
+    def can_fail(self, expression: Expr) -> bool:
+        """Return whether some row may be an error; what is no expression of one row is taken for one."""
+        try:
+            return can_fail(bind_any(expression, self.schema([expression])))
+        except SchemaError:
+            return True
+
+    def error(self, node: Any, reason: str, hint: str | None = None) -> SqlError:
+        """Return the error that points to a node."""
+        return self.source.error(node, plain(reason), hint)
+
+    def find(self, scope: Scope | None, node: exp.Column) -> Expr:
+        """Return what a column's name means; `SqlError` where it means nothing, or several things."""
+        self.source.only(node, "this", "table", "db", "catalog")
+        name = node.this
+        qualifier = ".".join(self.dialect.key(p) for p in node.parts[:-1])
+        key = self.dialect.key(name)
+        around = scope
+        while around is not None:
+            if not qualifier and key in around.before:
+                return around.before[key]
+            found = _matches(around.item, qualifier, key)
+            if len(found) > 1:
+                of = f" of `{qualifier}`" if qualifier else ""
+                raise self.error(node, f"column `{name.name}`{of} is ambiguous", "say of which table, as in t.x")
+            if found:
+                return found[0].expr
+            if not qualifier and key in around.aliases:
+                return around.aliases[key]
+            around = around.parent
+        raise self._unknown(scope, node, qualifier, key)
+
+    def _unknown(self, scope: Scope | None, node: exp.Column, qualifier: str, key: str) -> SqlError:
+        known: list[str] = []
+        tables: list[str] = []
+        while scope is not None:
+            for of, columns in () if scope.item is None else scope.item.qualified:
+                tables.append(of)
+                known += [c.name for c in columns if not qualifier or _is_of(of, qualifier)]
+            known += scope.aliases
+            scope = scope.parent
+        if qualifier and not any(_is_of(t, qualifier) for t in tables):
+            return self.error(node, f"no table `{qualifier}` in FROM", did_you_mean(qualifier, tables))
+        where = f" in `{qualifier}`" if qualifier else ""
+        return self.error(
+            node, f"no column `{self.dialect.written(node.this)}`{where}", did_you_mean(key, dict.fromkeys(known))
+        )
+
+
+def bind_any(expression: Expr, schema: Schema) -> Bound:
+    """Return an expression bound, whether or not it is a condition that is NULL alone."""
+    try:
+        return bind(expression, schema)
+    except SchemaError:
+        return bind_predicate(expression, schema, "")
+
+
+def plain(reason: SchemaError | str) -> str:
+    """Return what an error of the library says, with columns by the names that users know."""
+    said = reason if isinstance(reason, str) else str(reason.args[0])
+    return _NUMBERED.sub("", _QUOTED.sub(r"\1", said))
+
+
+def shown(field: Field) -> str:
+    """Return a column's name as users know it."""
+    return _NUMBERED.sub("", field.name)
+
+
+def _signs(at: int) -> Sequence[tuple[Expr, Expr]]:
+    """Return pairs that compare as a number too great for the other's type, and one too small, do with the other."""
+    great, small = (lit(1), lit(0)), (lit(0), lit(1))
+    return (great, small) if at == 1 else (small, great)
+
+
+def _is_of(qualifier: str, asked: str) -> bool:
+    return qualifier == asked or qualifier.endswith("." + asked)
+
+
+def _matches(item: Item | None, qualifier: str, key: str) -> list[Visible]:
+    if item is None:
+        return []
+    if not qualifier:
+        return [c for c in item.star if c.key == key]
+    sources = [columns for of, columns in item.qualified if _is_of(of, qualifier)]
+    return [c for columns in sources for c in columns if c.key == key]

@@ -1,0 +1,261 @@
+"""What users call: a query as a collection, a script as tables that are inputs and views, plans as text."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+import attrs
+from sqlglot import exp
+
+from tidemill.collections.building import Building
+from tidemill.collections.collection import Collection, own
+from tidemill.dataflow.explain import explain
+from tidemill.dataflow.nodes import Node as GraphNode
+from tidemill.errors import SchemaError, SqlError, TidemillError
+from tidemill.expressions.expr import Alias, Column, col
+from tidemill.expressions.room import with_room
+from tidemill.expressions.schema import Field, Schema
+from tidemill.sql.describe import described
+from tidemill.sql.dialects import Dialect, dialect_named
+from tidemill.sql.expressions import type_of
+from tidemill.sql.lower import Lowering
+from tidemill.sql.plan import Get, Node, Project
+from tidemill.sql.queries import Queries
+from tidemill.sql.rewrite import Rewriter
+from tidemill.sql.scopes import Names, Relation, Visible
+from tidemill.sql.syntax import Source, parse, start_of
+from tidemill.sql.trees import is_null
+
+QUERIES: Final = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)
+_TOO_DEEP: Final = "the text is nested too deeply"
+
+
+def sql(
+    flow: Building, text: str, dialect: str = "spark", tables: Mapping[str, Collection] | None = None
+) -> Collection | dict[str, Collection]:
+    """Return a query's collection, or the views of a script by name; see ``Dataflow.sql``."""
+    with _all_or_nothing(flow):
+        return _Script(flow, text, dialect_named(dialect), tables or {}).made()
+
+
+def explain_sql(
+    flow: Building, text: str, dialect: str = "spark", tables: Mapping[str, Collection] | None = None
+) -> str:
+    """Return the plans of a text, and the operators that it would add; see ``Dataflow.explain_sql``."""
+    found: list[str] = []
+    before = len(flow.graph.nodes)
+
+    def describe() -> None:
+        with _all_or_nothing(flow):
+            script = _Script(flow, text, dialect_named(dialect), tables or {})
+            script.made()
+            found.extend(f"{name}:\n{described(plan)}" if name else described(plan) for name, plan in script.plans)
+            lines = explain(flow.graph).splitlines()
+            numbers = [n.id for n in flow.graph.nodes[before:]]
+            new = [line for line in lines if any(line.lstrip().startswith(f"#{i} ") for i in numbers)]
+            found.append("operators:\n" + "\n".join(new))
+            raise _EnoughError
+
+    with contextlib.suppress(_EnoughError):
+        describe()
+    return "\n\n".join(found)
+
+
+class _EnoughError(Exception):
+    """What was wanted is known, and nothing is to stay."""
+
+
+@contextmanager
+def _all_or_nothing(flow: Building) -> Iterator[None]:
+    """Build something; where it goes wrong, leave no trace, and say so by a `SqlError` if it is the text's fault."""
+    with flow.attempt():
+        try:
+            yield
+        except RecursionError:
+            raise SqlError(_TOO_DEEP) from None
+
+
+def graph_tables(flow: Building) -> dict[str, Collection]:
+    """Return the inputs of a dataflow, and its outputs, as tables."""
+    found: dict[str, GraphNode] = {name: node.inputs[0] for name, node in flow.graph.outputs.items()}
+    found |= dict(flow.graph.inputs.items())
+    return {name: Collection(flow, node) for name, node in found.items()}
+
+
+class _Script:
+    """One text that is being made into collections."""
+
+    def __init__(self, flow: Building, text: str, dialect: Dialect, tables: Mapping[str, Collection]) -> None:
+        self.flow = flow
+        self.dialect = dialect
+        self.source, self.statements = _parsed(text, dialect.name)
+        self.names = Names(self.source, dialect)
+        self.plans: list[tuple[str, Node]] = []
+        self.environment: dict[str, Callable[[], Relation]] = {}
+        self.views: dict[str, Collection] = {}
+        for name, collection in graph_tables(flow).items():
+            self.add(name, collection)
+        for name, collection in tables.items():
+            self.add(name, own(flow, collection, f"tables[{name!r}]"))
+
+    def add(self, name: str, collection: Collection) -> None:
+        """Let a name mean a collection from here on."""
+        self.environment[self.dialect.key_of(name)] = lambda: self.table(name, collection)
+
+    def table(self, name: str, collection: Collection) -> Relation:
+        """Return a collection's rows, its columns under names that are new."""
+        fields = tuple(self.names.field(f.name, f.dtype, nullable=f.nullable) for f in collection.schema)
+        plan = Get(name=name, collection=collection, names=collection.schema.names, columns=fields)
+        pairs = zip(collection.schema.names, fields, strict=True)
+        return Relation(plan, tuple(Visible(n, self.dialect.key_of(n), Column(f.name)) for n, f in pairs))
+
+    def made(self) -> Collection | dict[str, Collection]:
+        """Return what the text stands for."""
+        if len(self.statements) == 1 and isinstance(self.statements[0], QUERIES):
+            return self.collection("", self.statements[0])
+        for statement in self.statements:
+            self.statement(statement)
+        return self.views
+
+    def statement(self, node: exp.Expression) -> None:
+        """Do what a statement of a script says."""
+        if isinstance(node, QUERIES):
+            raise self.names.error(node, "a query in a script has no name", "write CREATE VIEW name AS before it")
+        if not isinstance(node, exp.Create):
+            word = node.this if isinstance(node, exp.Command) else type(node).__name__
+            hint = "a script has CREATE TABLE, CREATE VIEW and CREATE MATERIALIZED VIEW"
+            raise SqlError(
+                f"statement {str(word).upper()} is not supported", self.source.text, start_of(node), hint=hint
+            )
+        self.source.only(node, "this", "kind", "expression", "properties")
+        kind = str(node.args["kind"]).upper()
+        if kind == "TABLE" and node.expression is None:
+            self.create_table(node)
+        elif kind == "VIEW" and node.expression is not None:
+            self.create_view(node)
+        else:
+            instead = "give the view another word: CREATE VIEW" if kind == "TABLE" else None
+            raise self.names.error(node, f"CREATE {kind} of this form is not supported", instead)
+
+    def create_view(self, node: exp.Create) -> None:
+        """Make a view, and of a materialized one an output."""
+        properties = node.args["properties"].expressions if node.args.get("properties") else []
+        for one in properties:
+            if not isinstance(one, exp.MaterializedProperty):
+                raise self.names.error(node, f"CREATE VIEW with `{one.sql()}` is not supported")
+        target, columns = node.this, []
+        if isinstance(target, exp.Schema):
+            target, columns = target.this, list(target.expressions)
+        name = self.named(target)
+        given = [c.this if isinstance(c, exp.ColumnDef) else c for c in columns]
+        self.views[name] = made = self.collection(name, node.expression, given)
+        self.add(name, made)
+        if properties:
+            try:
+                self.flow.output(name, made)
+            except SqlError:
+                raise
+            except TidemillError as error:
+                raise self.names.error(target, str(error.args[0])) from None
+
+    def named(self, node: exp.Table) -> str:
+        """Return the name that a statement gives, which has to be new."""
+        self.source.only(node, "this", "db", "catalog")
+        name = ".".join(self.dialect.written(part) for part in node.parts)
+        known = {self.dialect.key_of(n) for n in (*self.views, *self.flow.graph.inputs, *self.flow.graph.outputs)}
+        if self.dialect.key_of(name) in known:
+            raise self.names.error(node, f"`{name}` is there already", "give it another name")
+        return name
+
+    def create_table(self, node: exp.Create) -> None:
+        """Make an input of a table."""
+        if node.args.get("properties"):
+            raise self.names.error(node, "CREATE TABLE with properties is not supported")
+        if not isinstance(node.this, exp.Schema):
+            raise self.names.error(node, "CREATE TABLE without columns")
+        name = self.named(node.this.this)
+        fields: list[Field] = []
+        keys: list[list[str]] = []
+        for one in node.this.expressions:
+            if isinstance(one, exp.ColumnDef):
+                fields.append(self.column(one, keys))
+            elif isinstance(one, exp.PrimaryKey):
+                keys.append(
+                    [self.dialect.written(e.this if isinstance(e, exp.Ordered) else e) for e in one.expressions]
+                )
+            else:
+                raise self.names.error(one, f"`{one.sql()}` in CREATE TABLE is not supported")
+        if len(keys) > 1:
+            raise self.names.error(node.this, f"table `{name}` has two primary keys")
+        key = keys[0] if keys else []
+        by_key = {self.dialect.key_of(f.name): f.name for f in fields}
+        found = [by_key.get(self.dialect.key_of(k)) for k in key]
+        if None in found:
+            raise self.names.error(node.this, f"no column `{key[found.index(None)]}` for the primary key of `{name}`")
+        chosen = [k for k in found if k is not None]
+        fields = [attrs.evolve(f, nullable=f.nullable and f.name not in chosen) for f in fields]
+        try:
+            made = self.flow.input(name, Schema(tuple(fields)), key=chosen or None)
+        except SqlError:
+            raise
+        except TidemillError as error:
+            raise self.names.error(node.this, str(error.args[0])) from None
+        self.add(name, made)
+
+    def column(self, node: exp.ColumnDef, keys: list[list[str]]) -> Field:
+        """Return a column that CREATE TABLE declares; one that is the primary key is put to the keys."""
+        self.source.only(node, "this", "kind", "constraints")
+        name, nullable = self.dialect.written(node.this), True
+        if node.args.get("kind") is None:
+            raise self.names.error(node, f"column `{name}` has no type")
+        for constraint in node.args.get("constraints") or ():
+            kind = constraint.kind
+            if isinstance(kind, exp.PrimaryKeyColumnConstraint):
+                keys.append([name])
+            elif isinstance(kind, exp.NotNullColumnConstraint):
+                nullable = bool(kind.args.get("allow_null"))
+            else:
+                raise self.names.error(node, f"`{constraint.sql()}` of column `{name}` is not supported")
+        return Field(name, type_of(node.args["kind"], self.source, self.dialect), nullable)
+
+    # -- queries ------------------------------------------------------------------------------------------------------
+
+    def collection(self, name: str, node: exp.Expression, renamed: list[exp.Identifier] | None = None) -> Collection:
+        """Return what a query gives, under the names that it selects."""
+        relation = _bound(Queries(self.names, dict(self.environment)), node)
+        names = [c.name for c in relation.columns]
+        if renamed:
+            if len(renamed) != len(names):
+                raise self.names.error(renamed[0], f"{len(renamed)} names for {len(names)} columns")
+            names = [self.dialect.written(r) for r in renamed]
+        seen: set[str] = set()
+        for one, column in zip(names, relation.columns, strict=True):
+            if self.dialect.key_of(one) in seen:
+                raise self.names.error(node, f"two columns are called `{one}`", "give one of them another name by AS")
+            seen.add(self.dialect.key_of(one))
+            if is_null(column.expr):
+                hint = "say of which, as in CAST(NULL AS BIGINT)"
+                raise self.names.error(node, f"column `{one}` is NULL and has no type", hint)
+        named = tuple(self.names.column(c.expr, n, node) for n, c in zip(names, relation.columns, strict=True))
+        plan: Node = Project(input=relation.plan, named=named, columns=tuple(f for f, _ in named))
+        plan = Rewriter(self.names).plan(plan)
+        self.plans.append((name, plan))
+        try:
+            rows = Lowering(self.flow, self.names, [plan]).rows(plan)
+        except SchemaError as error:
+            raise self.names.error(node, str(error.args[0])) from None
+        chosen = zip(plan.columns, names, strict=True)
+        return rows.collection.select(*(Alias(col(rows.at[f.name]), n) for f, n in chosen))
+
+
+@with_room
+def _parsed(text: str, grammar: str) -> tuple[Source, list[exp.Expression]]:
+    return parse(text, grammar)
+
+
+@with_room
+def _bound(queries: Queries, node: exp.Expression) -> Relation:
+    return queries(node, None)

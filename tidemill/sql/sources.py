@@ -1,0 +1,251 @@
+"""FROM: tables, subqueries, joins of all kinds, LATERAL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+from sqlglot import exp
+
+from tidemill.errors import did_you_mean
+from tidemill.expressions.aggregate_functions import Aggregate
+from tidemill.expressions.expr import Call, Column, Expr
+from tidemill.expressions.windows.calls import WindowCall
+from tidemill.sql.expressions import Expressions
+from tidemill.sql.plan import Filter, Join, Node, Project, free, read
+from tidemill.sql.scopes import Item, Names, Relation, Scope, Visible
+from tidemill.sql.subqueries import filtered_by, joined, joined_laterally, resolved, swapped
+from tidemill.sql.syntax import COMMA
+from tidemill.sql.trees import renamed, subqueries, walked
+
+Environment = Mapping[str, Callable[[], Relation]]
+"""What tables' names mean: each gives the relation anew."""
+
+_KINDS: Final = {
+    ("", ""): "inner", ("", "INNER"): "inner", ("", "CROSS"): "cross", ("LEFT", ""): "left", ("LEFT", "OUTER"): "left",
+    ("RIGHT", ""): "right", ("RIGHT", "OUTER"): "right", ("FULL", ""): "full", ("FULL", "OUTER"): "full",
+    ("LEFT", "SEMI"): "semi", ("LEFT", "ANTI"): "anti", ("", "SEMI"): "semi", ("", "ANTI"): "anti",
+}  # fmt: skip
+
+
+def fresh(names: Names, relation: Relation) -> Relation:
+    """Return the same rows with columns of new names, so that a plan may be read twice."""
+    kept = {f.name: names.again(f) for f in relation.plan.columns}
+    named = tuple((new, Column(old)) for old, new in kept.items())
+    plan = Project(input=relation.plan, named=named, columns=tuple(kept.values()))
+    new_names: dict[str, Expr] = {old: Column(new.name) for old, new in kept.items()}
+    columns = tuple(attrs.evolve(c, expr=renamed(c.expr, new_names)) for c in relation.columns)
+    return Relation(plan, columns)
+
+
+class Sources:
+    """Reads the FROM of one query."""
+
+    def __init__(self, names: Names, environment: Environment, parent: Scope | None, query: Any) -> None:
+        self.names = names
+        self.environment = environment
+        self.parent = parent
+        self.query = query
+        self.has_comma = False
+
+    def item(self, select: exp.Expression) -> Item | None:
+        """Return what the FROM of a query gives; None where it has none."""
+        source = select.args.get("from_")
+        if source is None:
+            return None
+        self.names.source.only(source, "this")
+        found = self._with_joins(source.this)
+        for join in select.args.get("joins") or ():
+            found = self._join(found, join)
+        for lateral in select.args.get("laterals") or ():
+            raise self.names.error(lateral, "LATERAL VIEW is not supported", "table functions are not there yet")
+        return found
+
+    def _with_joins(self, node: Any, left: Item | None = None) -> Item:
+        found = self._one(node, left)
+        for join in node.args.get("joins") or ():
+            found = self._join(found, join)
+        return found
+
+    def _one(self, node: Any, left: Item | None) -> Item:
+        if isinstance(node, exp.Table):
+            return self._table(node)
+        if isinstance(node, exp.Subquery):
+            self.names.source.only(node, "this", "alias", "joins")
+            if isinstance(node.this, (exp.Table, exp.Subquery)) and not node.args.get("alias"):
+                return self._with_joins(node.this)
+            return self._aliased(self.query(node, self.parent), node.args.get("alias"), None)
+        if isinstance(node, exp.Lateral):
+            self.names.source.only(node, "this", "alias")
+            if not isinstance(node.this, exp.Subquery):
+                raise self._no_function(node.this)
+            return self._aliased(self.query(node.this, Scope(left, self.parent)), node.args.get("alias"), None)
+        if isinstance(node, exp.Values):
+            return self._aliased(self.query(node, self.parent), node.args.get("alias"), None)
+        raise self._no_function(node)
+
+    def _no_function(self, node: Any) -> Exception:
+        called = node.name if isinstance(node, exp.Anonymous) else type(node).__name__.upper()
+        return self.names.error(node, f"table function `{called}` in FROM is not supported")
+
+    def _table(self, node: exp.Table) -> Item:
+        self.names.source.only(node, "this", "alias", "db", "catalog", "joins")
+        if not isinstance(node.this, exp.Identifier):
+            raise self._no_function(node.this)
+        key = ".".join(self.names.dialect.key(p) for p in node.parts)
+        made = self.environment.get(key)
+        if made is None:
+            raise self.names.error(node, f"no table `{key}`", did_you_mean(key, self.environment))
+        return self._aliased(made(), node.args.get("alias"), key)
+
+    def _aliased(self, relation: Relation, alias: Any, key: str | None) -> Item:
+        """Return an item of FROM, under the name and with the names of columns that AS gives."""
+        columns = relation.columns
+        if alias is not None:
+            self.names.source.only(alias, "this", "columns")
+            given = alias.args.get("columns") or []
+            if len(given) > len(columns):
+                reason = f"{len(given)} names for {len(columns)} columns"
+                raise self.names.error(given[0], reason)
+            dialect = self.names.dialect
+            named = [Visible(dialect.written(g), dialect.key(g), c.expr) for g, c in zip(given, columns, strict=False)]
+            columns = (*named, *columns[len(given) :])
+            key = dialect.key(alias.this) if alias.this is not None else key
+        return Item(relation.plan, columns, () if key is None else ((key, columns),))
+
+    # -- joins --------------------------------------------------------------------------------------------------------
+
+    def _join(self, left: Item, node: exp.Join) -> Item:
+        self.names.source.only(node, "this", "on", "using", "kind", "side", "method")
+        method = str(node.args.get("method") or "").upper()
+        kind = _KINDS.get((str(node.side or "").upper(), str(node.kind or "").upper()))
+        if kind is None or method not in ("", "NATURAL"):
+            words = " ".join(w for w in (method, node.side, node.kind) if w)
+            raise self.names.error(node.this, f"{words} JOIN is not supported")
+        on, using = node.args.get("on"), node.args.get("using")
+        if node.meta.get(COMMA) or kind == "cross":
+            kind, self.has_comma = "cross", self.has_comma or bool(node.meta.get(COMMA))
+        elif kind in ("right", "full") and self.has_comma and self.names.dialect.name != "spark":
+            hint = "it binds closer in some dialects: write parentheses, or CROSS JOIN in place of the comma"
+            raise self.names.error(node.this, f"{kind.upper()} JOIN after a comma", hint)
+        if (kind == "cross") != (on is None and not using and not method):
+            hint = "write CROSS JOIN for all pairs" if kind != "cross" else "leave the condition out, or write JOIN"
+            reason = "a JOIN without ON or USING" if kind != "cross" else "a CROSS JOIN with a condition"
+            raise self.names.error(node.this, reason, hint)
+        lateral = isinstance(node.this, exp.Lateral)
+        right = self._with_joins(node.this, left if lateral else None)
+        for key, _ in right.qualified:
+            if any(key == known for known, _ in left.qualified):
+                raise self.names.error(node.this, f"table `{key}` is twice in FROM", "give one of them another name")
+        return self._joined(left, right, kind, node, lateral=lateral)
+
+    def _joined(self, left: Item, right: Item, kind: str, node: exp.Join, *, lateral: bool) -> Item:
+        using = node.args.get("using") or ()
+        keys = [self.names.dialect.key(n) for n in using]
+        if node.args.get("method"):
+            keys = [c.key for c in left.star if any(c.key == d.key for d in right.star)]
+        pairs = [(self._key(left, k, node), self._key(right, k, node)) for k in dict.fromkeys(keys)]
+        both = Item(left.plan, (*left.star, *right.star), (*left.qualified, *right.qualified))
+        conditions: list[Expr] = [Call("eq", (a.expr, b.expr)) for a, b in pairs]
+        for one in conditions:
+            self.names.condition(one, node.this, "JOIN")
+        if (on := node.args.get("on")) is not None:
+            parser = Expressions(self.names, Scope(both, self.parent), self.query)
+            conditions = [self.checked(c, on, "ON") for c in conjuncts(parser.expression(on))]
+        plan = self._plan(left, right, kind, conditions, node, lateral=lateral)
+        if kind in ("semi", "anti"):
+            return Item(plan, left.star, left.qualified)
+        if not pairs:
+            return Item(plan, both.star, both.qualified)
+        merged = []
+        for a, b in pairs:
+            expr = (
+                a.expr
+                if kind in ("inner", "left")
+                else b.expr
+                if kind == "right"
+                else Call("coalesce", (a.expr, b.expr))
+            )
+            merged.append(Visible(a.name, a.key, expr))
+        rest = [c for c in both.star if all(c is not a and c is not b for a, b in pairs)]
+        return Item(plan, (*merged, *rest), both.qualified)
+
+    def _key(self, item: Item, key: str, node: exp.Join) -> Visible:
+        found = [c for c in item.star if c.key == key]
+        if len(found) != 1:
+            at = next((n for n in node.args.get("using") or () if self.names.dialect.key(n) == key), node.this)
+            reason = f"column `{key}` of USING is ambiguous" if found else f"no column `{key}` to join by"
+            raise self.names.error(at, reason, None if found else did_you_mean(key, [c.key for c in item.star]))
+        return found[0]
+
+    def checked(self, condition: Expr, node: Any, what: str) -> Expr:
+        """Return a condition, which has no aggregates and no window calls."""
+        refuse_aggregates(self.names, condition, node, what)
+        return condition if subqueries(condition) else self.names.condition(condition, node, what)
+
+    def _plan(
+        self, left: Item, right: Item, kind: str, conditions: list[Expr], node: exp.Join, *, lateral: bool
+    ) -> Node:
+        names = self.names
+        if lateral and free(right.plan) & {f.name for f in left.plan.columns}:
+            if kind not in ("inner", "cross", "left"):
+                raise names.error(node.this, f"{kind.upper()} JOIN LATERAL of columns on its left is not supported")
+            if any(subqueries(c) for c in conditions):
+                raise names.error(node.this, "a subquery in the ON of JOIN LATERAL is not supported")
+            return joined_laterally(names, left.plan, right.plan, "left" if kind == "left" else "inner", conditions)
+        if kind in ("inner", "cross"):
+            columns = (*left.plan.columns, *right.plan.columns)
+            plan: Node = Join(left=left.plan, right=right.plan, how="inner", conditions=(), columns=columns)
+            return filtered(names, plan, conditions, node)
+        a, b = (right.plan, left.plan) if kind == "right" else (left.plan, right.plan)
+        a, b, conditions = self._without_subqueries(a, b, conditions, node)
+        columns = a.columns if kind in ("semi", "anti") else (*a.columns, *b.columns)
+        how = "left" if kind == "right" else kind
+        return joined(names, a, b, how, conditions, columns)
+
+    def _without_subqueries(
+        self, left: Node, right: Node, conditions: list[Expr], node: exp.Join
+    ) -> tuple[Node, Node, list[Expr]]:
+        """Return both sides of an outer join with the values of subqueries in ON, each of columns of one side."""
+        made = []
+        for given in conditions:
+            condition = given
+            for sub in subqueries(condition):
+                asked = read([sub])
+                side = right if asked & {f.name for f in right.columns} else left
+                if asked & {f.name for f in left.columns} and side is right:
+                    reason = "a subquery in the ON of an outer join that asks for columns of both sides"
+                    raise self.names.error(sub.node or node.this, f"{reason} is not supported")
+                rows, value = resolved(self.names, side, sub)
+                left, right = (left, rows) if side is right else (rows, right)
+                condition = swapped(condition, sub, value)
+            made.append(self.names.condition(condition, node.args.get("on"), "ON"))
+        return left, right, made
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """Return the conditions that all have to be true for this one to be."""
+    if isinstance(condition, Call) and condition.function == "and":
+        return [c for p in condition.args for c in conjuncts(p)]
+    return [condition]
+
+
+def filtered(names: Names, plan: Node, conditions: list[Expr], node: Any) -> Node:
+    """Return the rows for which conditions are true, those with subqueries after the others."""
+    simple = tuple(c for c in conditions if not subqueries(c))
+    if simple:
+        plan = Filter(input=plan, conditions=simple, columns=plan.columns)
+    for condition in conditions:
+        if subqueries(condition):
+            plan = filtered_by(names, plan, condition, node)
+    return plan
+
+
+def refuse_aggregates(names: Names, expression: Expr, node: Any, where: str) -> None:
+    """Raise for aggregates and window calls where there may be none."""
+    for part in walked(expression):
+        if isinstance(part, WindowCall):
+            raise names.error(node, f"a window call in {where}", "compute it in a subquery, or write QUALIFY")
+        if isinstance(part, Aggregate):
+            raise names.error(node, f"an aggregate in {where}", "conditions on groups go into HAVING")

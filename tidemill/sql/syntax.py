@@ -1,0 +1,225 @@
+"""From text to sqlglot's trees: its parser, made strict, with WITH MUTUALLY RECURSIVE, and where each node stands."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+import attrs
+from sqlglot import TokenType, exp
+from sqlglot.dialects.dialect import Dialect as Grammar
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from tidemill.errors import SqlError
+
+SPAN: Final = "span"
+"""Where a node begins and ends, in its meta data."""
+LIMITS: Final = "limits"
+"""What a WITH MUTUALLY RECURSIVE says of its iterations, in its meta data."""
+COMMA: Final = "comma"
+"""Whether a join is a comma in FROM, in its meta data."""
+_SPECIAL: Final = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
+"""Calls with a syntax of their own."""
+_MOST_LETTERS: Final = 5_000_000
+
+
+@attrs.frozen
+class Source:
+    """The text that is being read, for errors."""
+
+    text: str
+
+    def error(self, node: Any, reason: str, hint: str | None = None) -> SqlError:
+        """Return the error that points to where a node begins."""
+        return SqlError(reason, self.text, start_of(node), hint=hint)
+
+    def written(self, node: exp.Expression) -> str:
+        """Return a node as the user wrote it, where that is known."""
+        span = node.meta.get(SPAN)
+        return self.text[span[0] : span[1]] if span else node.sql()
+
+    def only(self, node: exp.Expression, *known: str) -> None:
+        """Refuse a node that says more than what is known of."""
+        for name, value in node.args.items():
+            if value and name not in known:
+                what = value[0] if isinstance(value, list) else value
+                shown = what.sql(unsupported_level=ErrorLevel.IGNORE) if isinstance(what, exp.Expression) else ""
+                shown = shown.strip() or name.strip("_").upper()
+                of = type(node).__name__.upper()
+                raise self.error(what if start_of(what) is not None else node, f"`{shown}` in {of} is not supported")
+
+
+def start_of(node: Any) -> int | None:
+    """Return where in the text a node begins: the least place of what it is made of."""
+    if not isinstance(node, exp.Expression):
+        return None
+    if SPAN in node.meta:
+        return int(node.meta[SPAN][0])
+    places = (m[SPAN][0] if SPAN in (m := n.meta) else m.get("start") for n in node.walk())
+    found = [p for p in places if p is not None]
+    if not found and node.parent is not None:
+        return start_of(node.parent)
+    return min(found, default=None)
+
+
+def parse(text: str, grammar: str) -> tuple[Source, list[exp.Expression]]:
+    """Return the statements of a text, each a tree; `SqlError` says what is wrong and where."""
+    if not isinstance(text, str):
+        msg = f"SQL is text: expected a str, not {type(text).__name__}"
+        raise SqlError(msg)
+    if len(text) > _MOST_LETTERS:
+        msg = f"a SQL text of {len(text):,} letters: expected no more than {_MOST_LETTERS:,}"
+        raise SqlError(msg)
+    source = Source(text)
+    dialect = Grammar.get_or_raise(grammar)
+    logger = logging.getLogger("sqlglot")
+    level, logger.disabled = logger.disabled, True  # what it only warns of is an error here
+    try:
+        trees = _grammar(grammar)(dialect=dialect).parse(dialect.tokenize(text), text)
+    except SqlglotError as error:
+        if isinstance(error.__cause__, RecursionError):
+            raise error.__cause__ from None
+        raise _error(error, text) from None
+    finally:
+        logger.disabled = level
+    found = [tree for tree in trees if tree is not None]
+    if not found:
+        msg = "there is no SQL in this text: expected a query, or statements"
+        raise SqlError(msg, text, 0)
+    return source, found
+
+
+def _error(error: SqlglotError, text: str) -> SqlError:
+    details = getattr(error, "errors", None) or [{}]
+    first = details[0]
+    line, column = first.get("line"), first.get("col")
+    start = None
+    if line is not None and column is not None:  # sqlglot counts to the end of the word
+        lines = text.split("\n")
+        start = sum(len(one) + 1 for one in lines[: line - 1]) + column - max(1, len(first.get("highlight") or " "))
+    reason = first.get("description") or str(error.__cause__ or error).splitlines()[0]
+    if start is None and (found := re.search(r" from \d+:(\d+)$", reason)):  # where a quote was opened
+        reason, start = f"{reason[: found.start()]}, which ends what is opened here", int(found[1])
+    return SqlError(f"not SQL as it is read here: {reason}", text, None if start is None else max(0, start))
+
+
+class _Strict:
+    """What makes a grammar of sqlglot's strict, put before it."""
+
+    _index: int
+    _curr: Any
+    _prev: Any
+    _match: Callable[..., Any]
+    _match_text_seq: Callable[..., Any]
+    _retreat: Callable[[int], None]
+    _parse_id_var: Callable[..., Any]
+    _parse_types: Callable[..., Any]
+    _parse_number: Callable[[], Any]
+    _parse_wrapped: Callable[..., Any]
+    _parse_wrapped_csv: Callable[..., Any]
+    raise_error: Callable[..., None]
+
+    def _parse_csv(self, parse_method: Any, sep: Any = TokenType.COMMA) -> list[Any]:
+        """Take a list in which something follows each comma."""
+        first = parse_method()
+        items = [] if first is None else [first]
+        while self._match(sep):
+            found = parse_method()
+            if found is None or first is None:
+                self.raise_error("nothing stands beside a comma", self._curr or self._prev)
+            items.append(found)
+        return items
+
+    def _spanned(self, rule: Callable[[], Any]) -> Any:
+        first = self._curr
+        node = rule()
+        if isinstance(node, exp.Expression) and first is not None and SPAN not in node.meta:
+            node.meta[SPAN] = (first.start, self._prev.end + 1)
+        return node
+
+    def _parse_statement(self) -> Any:
+        return self._spanned(super()._parse_statement)  # type: ignore[misc]
+
+    def _parse_expression(self) -> Any:
+        return self._spanned(super()._parse_expression)  # type: ignore[misc]
+
+    def _parse_disjunction(self, *args: Any, **options: Any) -> Any:
+        rule = super()._parse_disjunction  # type: ignore[misc]
+        return self._spanned(lambda: rule(*args, **options))
+
+    def _parse_table(self, *args: Any, **options: Any) -> Any:
+        rule = super()._parse_table  # type: ignore[misc]
+        return self._spanned(lambda: rule(*args, **options))
+
+    def _parse_join(self, *args: Any, **options: Any) -> Any:
+        is_comma = self._curr is not None and self._curr.token_type == TokenType.COMMA
+        node = super()._parse_join(*args, **options)  # type: ignore[misc]
+        if node is not None:
+            node.meta[COMMA] = is_comma
+        elif is_comma:
+            self.raise_error("nothing stands beside a comma", self._curr or self._prev)
+        return node
+
+    def _parse_select(self, *args: Any, **options: Any) -> Any:
+        rule = super()._parse_select  # type: ignore[misc]
+        return self._spanned(lambda: rule(*args, **options))
+
+    def _parse_with(self, skip_with_token: bool = False) -> Any:
+        index = self._index
+        if (skip_with_token or self._match(TokenType.WITH)) and self._match_text_seq("MUTUALLY", "RECURSIVE"):
+            return self._mutually()
+        self._retreat(index)
+        return super()._parse_with(skip_with_token)  # type: ignore[misc]
+
+    def _mutually(self) -> exp.With:
+        """Take what follows WITH MUTUALLY RECURSIVE."""
+        limits: dict[str, int] = {}
+        if self._match(TokenType.L_PAREN):
+            while not self._match(TokenType.R_PAREN):
+                returns = bool(self._match_text_seq("RETURN", "AT"))
+                if not returns:
+                    self._match_text_seq("ERROR", "AT")
+                number = self._parse_number() if self._match_text_seq("RECURSION", "LIMIT") else None
+                if number is None or not number.name.isdigit():
+                    self.raise_error("expected RECURSION LIMIT and a number")
+                    break
+                limits["return_at" if returns else "error_at"] = int(number.name)
+                self._match(TokenType.COMMA)
+        bindings = self._parse_csv(self._binding)
+        made = exp.With(expressions=bindings, recursive=True)
+        made.meta[LIMITS] = limits
+        return made
+
+    def _binding(self) -> exp.CTE | None:
+        name = self._parse_id_var()
+        if name is None:
+            return None
+        columns = self._parse_wrapped_csv(self._binding_column)
+        if not self._match(TokenType.ALIAS):
+            self.raise_error("expected AS and the binding's query")
+        this = self._parse_wrapped(self._parse_statement)
+        return exp.CTE(this=this, alias=exp.TableAlias(this=name, columns=columns))
+
+    def _binding_column(self) -> exp.ColumnDef | None:
+        name = self._parse_id_var()
+        kind = self._parse_types() if name is not None else None
+        if name is not None and kind is None:
+            self.raise_error("expected the type of a binding's column")
+        return None if name is None else exp.ColumnDef(this=name, kind=kind)
+
+
+@functools.cache
+def _grammar(name: str) -> Any:
+    base = Grammar.get_or_raise(name).parser_class
+    rules = {called: rule for called, rule in base.FUNCTION_PARSERS.items() if called in _SPECIAL}
+
+    class Strict(_Strict, base):  # type: ignore[misc, valid-type]
+        """The dialect's grammar; calls stay calls by name, but for the few that have a syntax of their own."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = rules
+
+    return Strict
