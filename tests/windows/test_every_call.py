@@ -70,7 +70,7 @@ def test_places(window, strategy):
 
 def ends_of(frames, column, strategy):
     """What tells where frames of different values begin and end."""
-    made = {"n": tm.count(), "first": tm.first_value(column), "last": tm.last_value(column)}
+    made: dict[str, Any] = {"n": tm.count(), "first": tm.first_value(column), "last": tm.last_value(column)}
     return {n + i: call.over(frame, strategy=strategy) for n, call in made.items() for i, frame in frames.items()}
 
 

@@ -17,8 +17,9 @@ from tidemill.expressions.sort_keys import SortKey
 from tidemill.expressions.sql_aggregates import Parser
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.windows import functions
+from tidemill.expressions.windows.calls import RANKINGS
 from tidemill.expressions.windows.frames import UNBOUNDED
-from tidemill.expressions.windows.functions import RANKINGS, WindowFunction
+from tidemill.expressions.windows.functions import WindowFunction
 from tidemill.expressions.windows.specification import Window
 
 _OF_VALUES: Final[dict[str, Callable[..., WindowFunction]]] = {

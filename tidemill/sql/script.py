@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from tidemill.collections.building import Building
 from tidemill.collections.collection import Collection, own
-from tidemill.dataflow.explain import explain
+from tidemill.dataflow.graph import explain
 from tidemill.dataflow.nodes import Node as GraphNode
 from tidemill.errors import SchemaError, SqlError, TidemillError
 from tidemill.expressions.expr import Alias, Column, col
