@@ -115,7 +115,7 @@ def bind_windows(
         hold_frames = tuple(name for name, call in some if strategy == "prefix_sum" and call.holds_its_frame)
         how: Strategy = (
             "recompute" if hold_frames else strategy
-        )  # all of them: what copies of a row have belongs together
+        )
         found.append(attrs.evolve(bound, strategy=how, hold_frames=hold_frames))
     return found
 
