@@ -27,7 +27,7 @@ from tidemill.expressions.windows.bound import (
     Windows,
     value_fields,
 )
-from tidemill.expressions.windows.calls import RANKINGS, Strategy, WindowCall
+from tidemill.expressions.windows.calls import RANKINGS, Strategy, WindowCall, holds_its_frame
 from tidemill.expressions.windows.frames import Frame, offset_for
 from tidemill.expressions.windows.functions import WindowFunction
 from tidemill.expressions.windows.in_order import SEVERAL_COORDINATES, WHOLE, looks_at_all
@@ -112,7 +112,7 @@ def bind_windows(
     for (partition, order, strategy), some in groups.items():
         widened = Schema((*schema, *(f for before in found for f in value_fields(before.windows))))
         bound = _Binder(widened, partition, order, tie).bound(some)
-        hold_frames = tuple(name for name, call in some if strategy == "prefix_sum" and call.holds_its_frame)
+        hold_frames = tuple(name for name, call in some if strategy == "prefix_sum" and holds_its_frame(call))
         how: Strategy = "recompute" if hold_frames else strategy
         found.append(attrs.evolve(bound, strategy=how, hold_frames=hold_frames))
     return found

@@ -36,14 +36,6 @@ class WindowCall(Expr):
     strategy: Strategy = "auto"
 
     @property
-    def holds_its_frame(self) -> bool:
-        """Whether a sum over an order would have to hold the values of its frame, or a hole in it moves row by row."""
-        if self.name in ("list", "nth_value"):
-            return True
-        each_once = self.name == "count_distinct" or (self.distinct and self.name not in ONCE_IS_ENOUGH)
-        return each_once or (self.name not in WITHOUT_A_FRAME and self.window.frame.exclusion != "no others")
-
-    @property
     def parts(self) -> tuple[Expr, ...]:
         return *self.function.parts, *self.window.parts
 
@@ -56,6 +48,14 @@ class WindowCall(Expr):
         if self.distinct:
             function = function.replace("(", "(DISTINCT ", 1)
         return f"{function} OVER ({self.window.text})"
+
+
+def holds_its_frame(call: WindowCall) -> bool:
+    """Return whether a sum over an order would have to hold the values of a frame, or a hole in it moves row by row."""
+    if call.name in ("list", "nth_value"):
+        return True
+    each_once = call.name == "count_distinct" or (call.distinct and call.name not in ONCE_IS_ENOUGH)
+    return each_once or (call.name not in WITHOUT_A_FRAME and call.window.frame.exclusion != "no others")
 
 
 def window_call(function: Expr, name: str, window: Window, strategy: str, *, distinct: bool = False) -> WindowCall:
