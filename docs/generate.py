@@ -30,6 +30,7 @@ from tidemill.errors import SchemaError  # noqa: E402
 from tidemill.expressions.schema import Schema  # noqa: E402
 from tidemill.expressions.windows.binding import bind_windows  # noqa: E402
 from tidemill.expressions.windows.bound import AggregateCall, ValueCall  # noqa: E402
+from tidemill.expressions.windows.calls import holds_its_frame
 from tidemill.expressions.windows.functions import RANKINGS  # noqa: E402
 
 ENGINES: Final = {
@@ -196,7 +197,7 @@ def _taken(make: Callable[..., Any], arguments: Sequence[Any]) -> Iterator[str]:
 
 def _summed(function: Any) -> str:
     """Return what is added up for a function."""
-    if function.over(BY_T).holds_its_frame:
+    if holds_its_frame(function.over(BY_T)):
         return "recomputed"
     schema = Schema.of({"k": "int64", "t": "int64", "x": "int64", "b": "bool"})
     (bound,) = bind_windows([("y", function.over(BY_T))], schema)
