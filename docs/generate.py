@@ -30,7 +30,7 @@ from tidemill.errors import SchemaError  # noqa: E402
 from tidemill.expressions.schema import Schema  # noqa: E402
 from tidemill.expressions.windows.binding import bind_windows  # noqa: E402
 from tidemill.expressions.windows.bound import AggregateCall, ValueCall  # noqa: E402
-from tidemill.expressions.windows.calls import holds_its_frame
+from tidemill.expressions.windows.calls import holds_its_frame  # noqa: E402
 from tidemill.expressions.windows.functions import RANKINGS  # noqa: E402
 
 ENGINES: Final = {
