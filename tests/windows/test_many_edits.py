@@ -87,13 +87,18 @@ def test_rows_that_begin_alike_are_looked_for_among_the_same_rows_once(monkeypat
 
 
 @examples(200)
-@given(edited_partitions(), st.booleans())
+@given(edited_partitions(), st.sampled_from(["", "of chunks", "of all"]), st.integers(0, 12))
+@example((RowOrder(ORDERS[0], Interner()), [(0, 0), (1, 0), (1, 1), (2, 0)], [(1, 0)], [-1]), "of all", 0)
 @pytest.mark.usefixtures("small_is_large")
-def test_edits_at_once_make_what_they_make_one_by_one(drawn, knows_groups):
+def test_edits_at_once_make_what_they_make_one_by_one(drawn, groups_known, asked):
+    """Also what was known of peer groups before: of each chunk, or of all rows and of one chunk."""
     order, rows, changed, copies = drawn
     one_by_one, at_once = partition_of(order, rows), partition_of(order, rows)
     for partition in (one_by_one, at_once):
-        assert not knows_groups or partition.groups
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(order_index, "MANY", 0 if groups_known == "of all" else 64)
+            assert not groups_known or partition.groups_before(np.array([len(rows)])).item() == partition.groups
+        assert not groups_known or partition.count_groups(asked) <= partition.groups
     places, _ = at_once.places_of(np.array(changed).T)
     edits = Edits(places, np.array(changed).T, np.array(copies))
     for number in reversed(range(len(changed))):  # places are those before all of them
@@ -103,7 +108,8 @@ def test_edits_at_once_make_what_they_make_one_by_one(drawn, knows_groups):
     assert len(at_once) == len(rows) + sum(copies)
     if len(at_once):
         assert one_by_one.cut(0, len(one_by_one)).tolist() == at_once.cut(0, len(at_once)).tolist()
-        assert at_once.groups == one_by_one.groups
+        anew = partition_of(order, at_once.cut(0, len(at_once)).T.tolist())
+        assert at_once.groups == one_by_one.groups == anew.groups
         for place in range(len(at_once) + 1):
             assert at_once.count_groups(place) == one_by_one.count_groups(place)
             assert at_once.end_of_peers(place) == one_by_one.end_of_peers(place)

@@ -181,7 +181,7 @@ def affected(
     ``by`` is the first of the ORDER BY columns, and of the type given.
     """
     if reach.counts_all and edits.copies.sum():
-        start, end = np.array([0]), np.array([len(index)])
+        start, end = np.array([0]), np.array([index.size])
         return Runs(start, start, end, start, end)
     finder = _Finder(index, edits, reach, by, dtype)
     low, high = finder.around(edits, reach)
@@ -244,7 +244,7 @@ class _Finder:
 
     def around(self, edits: Edits, reach: Reach) -> tuple[Ints, Ints]:
         """Return from where to where frames have each edited row, or had it: those with bounds."""
-        index, size = self._index, len(self._index)
+        index, size = self._index, self._index.size
         low, high = edits.places - min(reach.rows[1], size), edits.ends + min(reach.rows[0], size)
         if reach.peers:
             first, last = self._peers(edits)
@@ -291,12 +291,12 @@ class _Finder:
         if reach.endless is None:
             return
         if stop is None or len(groups) > FEW:
-            self._widen(low, high, 0, len(index))
+            self._widen(low, high, 0, index.size)
             return
         for first, end, place in self._stops(groups, stop):
             low[first:end], high[first:end] = low[first:end].min(), high[first:end].max()
             if place is None:
-                self._widen(low[first:end], high[first:end], 0, len(index))
+                self._widen(low[first:end], high[first:end], 0, index.size)
             else:
                 start, back = self._not_beyond(place, first, end)
                 low[first:end], high[first:end] = min(low[first], start), max(high[first], back)
@@ -349,7 +349,7 @@ class _Finder:
         if self._reach.counts_groups:
             goes_on |= self._more_groups(begins, low, high).cumsum() != 0
         if goes_on[-1]:
-            high[-1] = len(self._index)
+            high[-1] = self._index.size
         return begins[np.concatenate(([True], ~goes_on[:-1]))]
 
     def _more_groups(self, begins: Ints, low: Ints, high: Ints) -> Ints:
@@ -372,7 +372,7 @@ class _Finder:
 
     def looked_at(self, begins: Ints, last: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """Return from where to where the frames go of the rows of runs, given by their first edits and their last."""
-        index, reach, size = self._index, self._reach, len(self._index)
+        index, reach, size = self._index, self._reach, self._index.size
         low, high = low.take(begins), high.take(last)
         first, end = low - min(reach.rows[0], size), high + min(reach.rows[1], size)
         if reach.groups != (0, 0):
@@ -421,7 +421,7 @@ class _Finder:
 
     def _moved(self, places: Ints, groups: int) -> Ints:
         """Return the places so many peer groups away from where some begin."""
-        most = len(self._index)
+        most = self._index.size
         return self._index.group_starts(self._index.groups_before(places) + min(max(groups, -most), most))
 
     def _by_value(self, numbers: Ints, offset: Offset, nulls: Bools, *, up: bool) -> Ints:

@@ -95,7 +95,7 @@ class Evaluator:
         for index, edits, runs, of_all in parts:
             groups = index.groups_before(runs.first).tolist() if self.reach.counts_groups else [0] * len(runs.first)
             more = np.add.reduceat(edits.copies, runs.edits).tolist()
-            total = len(index)
+            total = index.size
             for low, high, first, end, come, before in zip(
                 *[of.tolist() for of in runs[1:]], more, groups, strict=True
             ):
@@ -122,7 +122,7 @@ class Evaluator:
         cuts: list[Cut] = []
         for index in partitions:
             low = 0
-            while low < len(index):
+            while low < index.size:
                 high, first, end = self._piece(index, low)
                 cuts.append(self.cut(index, range(low, high), first, end))
                 low = high
@@ -140,9 +140,9 @@ class Evaluator:
         (by, *_) = self.windows.order
         count = PIECE
         while True:
-            high = min(low + count, len(index))
+            high = min(low + count, index.size)
             first, end = looked_at(index, range(low, high), self.reach, by, self.types[by.column])
-            if high == len(index) or end - first <= 2 * count:
+            if high == index.size or end - first <= 2 * count:
                 return high, first, end
             count = end - first
 
@@ -150,7 +150,7 @@ class Evaluator:
         """Return the rows at some places of a partition, with those from one place up to another around them."""
         groups = index.groups_before(np.array([first])).item() if self.reach.counts_groups else 0
         return Cut(
-            index.pieces(first, end), places.start - first, len(places), len(index), first, groups,
+            index.pieces(first, end), places.start - first, len(places), index.size, first, groups,
             lambda wanted: index.before(first, wanted, self.summarise),
             lambda wanted: index.behind(end, wanted, self.summarise),
         )  # fmt: skip

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, ValueCall
-from tidemill.renderer.embedded.kernels.updates import Codes
+from tidemill.renderer.embedded.kernels.updates import Codes, Ints
 from tidemill.renderer.embedded.windows.chunks import Edits, edited
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, together
@@ -100,13 +98,18 @@ class EarlyStop(NamedTuple):
 
     def _differs_for_good(self, edits: Edits) -> bool:
         """Return whether something is added up to which rows that come add other than those that go take away."""
-        goes = (edits.copies < 0).repeat(np.abs(edits.copies))
         for wanted in self.decisive:
             if wanted.kind in _ADDED_UP:
-                codes = edits.rows[wanted.column].repeat(np.abs(edits.copies))
-                if self.summarise(wanted, codes[goes]) != self.summarise(wanted, codes[~goes]):
+                gone, come = (self._of_rows(wanted, edits, edits.copies * sign) for sign in (-1, 1))
+                if gone != come:
                     return True
         return False
+
+    def _of_rows(self, wanted: Summary, edits: Edits, copies: Ints) -> Any:
+        some = (copies > 0).nonzero()[0]
+        if not len(some):
+            return together(wanted, ())
+        return self.summarise(wanted, edits.rows[wanted.column].take(some).repeat(copies.take(some)))
 
     def _differing(self, index: OrderIndex, before: Codes, after: Codes, places: tuple[int, int]) -> list[_Open]:
         """Return what differs after the last edit, of what is not added up."""

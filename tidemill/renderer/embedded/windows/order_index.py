@@ -88,7 +88,8 @@ class OrderIndex:
         self._firsts = np.array([c.first for c in self._chunks], np.int64)
         self._ends = np.array([0, *(c.size for c in self._chunks)], np.int64).cumsum()
         """Where each chunk begins, and the end."""
-        self._length = int(self._ends[-1])
+        self.size = int(self._ends[-1])
+        """How many rows there are."""
         self._groups = self._leads = self._begins = None
         self._near = 0, 0, 0
         """Where the chunk looked at last begins and ends, and its number: the next look is mostly there."""
@@ -102,7 +103,7 @@ class OrderIndex:
     # -- the directory -------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return self._length
+        return self.size
 
     @property
     def groups(self) -> int:
@@ -113,7 +114,7 @@ class OrderIndex:
     def in_memory(self) -> int:
         """How many of the rows are in memory."""
         self._stored = [c for c in self._stored if c.page is not None]
-        return len(self) - sum([c.size for c in self._stored])
+        return self.size - sum([c.size for c in self._stored])
 
     @property
     def bytes(self) -> int:
@@ -204,7 +205,7 @@ class OrderIndex:
         """Return the first place at which each of some rows, in their order, is or would be; and which are there."""
         numbers = self.order.number(new[self.by[0]])
         places, there = self.places_of_numbers(numbers), np.zeros(new.shape[1], np.bool_)
-        inside = (places < len(self)).nonzero()[0]
+        inside = (places < self.size).nonzero()[0]
         at = places.take(inside)
         there[inside] = same = (self.rows_at(at) == new.take(inside, axis=1)).all(axis=0)
         tied = inside.compress((self.numbers_at(at) == numbers.take(inside)) & ~same)
@@ -238,7 +239,7 @@ class OrderIndex:
 
     def _one_by_one(self, new: Codes, _low: Ints, _widths: Ints) -> tuple[Ints, Bools]:
         places = np.array([self.place_of(row) for row in new.T.tolist()], np.int64)
-        there = places < len(self)
+        there = places < self.size
         there[there] = (self.rows_at(places.compress(there)) == new.compress(there, axis=1)).all(axis=0)
         return places, there
 
@@ -246,8 +247,8 @@ class OrderIndex:
         """Return how many copies of a row there are from a place on, of which so many are looked at."""
         if most == 1:
             chunk, at = self._at(place)
-            return int(place < len(self) and self._chunks[chunk].codes[:, at].tolist() == row.tolist())
-        here = self.cut(place, min(place + most, len(self)))
+            return int(place < self.size and self._chunks[chunk].codes[:, at].tolist() == row.tolist())
+        here = self.cut(place, min(place + most, self.size))
         same = (here == row[:, None]).all(axis=0)
         return len(same) if same.all() else int(same.argmin())
 
@@ -281,7 +282,7 @@ class OrderIndex:
                 by = self._all_leads[None]
             else:
                 by = np.array([np.concatenate([chunk.codes[row] for chunk in self._chunks]) for row in self.by])
-            self._begins = np.append(begins_of(by, [*range(len(by))]).nonzero()[0], len(self))
+            self._begins = np.append(begins_of(by, [*range(len(by))]).nonzero()[0], self.size)
         return self._begins
 
     def numbers_at(self, places: Ints) -> Ints:
@@ -307,7 +308,7 @@ class OrderIndex:
     def groups_before(self, places: Ints) -> Ints:
         """Return how many peer groups begin before each place."""
         if self._asks_all(places):
-            return self._all_begins.searchsorted(np.minimum(places, len(self)))
+            return self._all_begins.searchsorted(np.minimum(places, self.size))
         chunks = self._ends.searchsorted(places, "right") - 1
         found, at = self._groups_before.take(chunks), places - self._ends.take(chunks)
         for chunk, some in _runs_of(chunks):
@@ -330,7 +331,7 @@ class OrderIndex:
 
     def are_peers(self, places: Ints, rows: Codes) -> Bools:
         """Return whether the row at each place, if there is one, is a peer of the given one."""
-        found = (places >= 0) & (places < len(self))
+        found = (places >= 0) & (places < self.size)
         inside, rows = places.compress(found), rows.compress(found, axis=1)
         if self.peers_by_number:
             found[found] = self.numbers_at(inside) == self._numbers(rows)
@@ -341,8 +342,8 @@ class OrderIndex:
     def peers_start(self, places: Ints) -> Ints:
         """Return where the peer group of the row at each place begins, or before that; at the end, the end."""
         if not self.peers_by_number:
-            return self.group_starts(self.groups_before(places + 1) - (places < len(self)))
-        return self._ends_of_peers(places, places < len(self), 0)
+            return self.group_starts(self.groups_before(places + 1) - (places < self.size))
+        return self._ends_of_peers(places, places < self.size, 0)
 
     def peers_end(self, places: Ints) -> Ints:
         """Return where the peer group ends of the row before each place, or behind that; 0 for the begin."""
@@ -359,7 +360,7 @@ class OrderIndex:
 
     def is_peer(self, place: int, row: Ints) -> bool:
         """Return whether there is a row at a place that is a peer of another."""
-        if not 0 <= place < len(self):
+        if not 0 <= place < self.size:
             return False
         chunk, at = self._at(place)
         codes = self._chunks[chunk].codes
@@ -376,7 +377,7 @@ class OrderIndex:
 
     def count_groups(self, place: int) -> int:
         """Return how many peer groups begin before a place."""
-        if place >= len(self):
+        if place >= self.size:
             return self.groups
         chunk, at = self._at(place)
         return self._groups_before.item(chunk) + int(self._starts(chunk).searchsorted(at))
@@ -384,15 +385,15 @@ class OrderIndex:
     def start_of_group(self, group: int) -> int:
         """Return what `group_starts` does of one group."""
         if group >= self.groups:
-            return len(self)
+            return self.size
         before, group = self._groups_before, max(group, 0)
         chunk = int(before.searchsorted(group, "right")) - 1
         return int(self._ends[chunk] + self._starts(chunk)[group - before[chunk]])
 
     def start_of_peers(self, place: int) -> int:
         """Return what `peers_start` does of one place."""
-        if place >= len(self):
-            return len(self)
+        if place >= self.size:
+            return self.size
         if self.peers_by_number:
             return self.place_of_number(self.number_at(place), right=False)
         return self.start_of_group(self.count_groups(place + 1) - 1)
@@ -504,8 +505,8 @@ class OrderIndex:
                 counted &= self._replace(chunk, part, counted=counted)
         if not counted:
             self._count()
-        if len(self._chunks) > 4 * len(self) // CHUNK + _FEW:  # most have become small
-            codes = self.cut(0, len(self))
+        if len(self._chunks) > 4 * self.size // CHUNK + _FEW:  # most have become small
+            codes = self.cut(0, self.size)
             self._hold(self._split(codes, 0))
 
     def _replace(self, number: int, edits: Edits, *, counted: bool) -> bool:
@@ -525,7 +526,7 @@ class OrderIndex:
         self._firsts[number] = made[0].first
         if more := made[0].size - old.size:
             self._ends[number + 1 :] += more
-            self._length += more
+            self.size += more
         if old.starts is None:  # how many there were was not counted
             self._groups = None
         elif groups is not None and self._groups is not None and (more := len(self._starts(number)) - len(old.starts)):

@@ -63,7 +63,7 @@ class RowOffsets(NamedTuple):
             if last - self._back(of_part(wanted, _SUMMARISE)) < place:
                 continue
             seen = self._seen(index, codes[self.column], start)
-            over = ((seen >= place) & (seen < len(index) + slack)).nonzero()[0]
+            over = ((seen >= place) & (seen < index.size + slack)).nonzero()[0]
             if len(over):
                 found = start + int(over[0])
         return found
@@ -82,7 +82,7 @@ class RowOffsets(NamedTuple):
             start += piece.shape[1]
         for start, offsets in parts:
             seen = self._seen(index, offsets, start)
-            seen = seen.compress((seen >= -slack) & (seen < len(index) + slack))
+            seen = seen.compress((seen >= -slack) & (seen < index.size + slack))
             if len(seen):
                 first, end = min(first, int(seen.min()) - slack), max(end, int(seen.max()) + slack + 1)
         return first, end
@@ -95,7 +95,7 @@ class RowOffsets(NamedTuple):
 
     def _seen(self, index: OrderIndex, offsets: Ints, start: int) -> Ints:
         """Return the places that rows from one on look at; of NULL, their own, and beyond the ends any beyond them."""
-        far = 4 * len(index) + 1
+        far = 4 * index.size + 1
         offsets = np.where(offsets == NULL, 0, np.minimum(np.maximum(offsets, -far), far))
         places = np.arange(start, start + len(offsets))
         return places + offsets if self.ahead else places - offsets
@@ -115,4 +115,4 @@ def known_place(index: OrderIndex, column: int, place: int, count: int, *, back:
             known = (codes[column] != NULL).nonzero()[0]
             return start + (int(known[-count]) if back else int(known[count - 1]) + 1)
         count -= there
-    return 0 if back else len(index)
+    return 0 if back else index.size

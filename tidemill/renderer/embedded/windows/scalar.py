@@ -54,7 +54,7 @@ def run_of_few(  # noqa: PLR0917 - as `affected`
 def _run_of_few(  # noqa: PLR0917 - as `affected`
     index: OrderIndex, edits: Edits, reach: Reach, by: OrderColumn, dtype: DType, stop: EarlyStop | None
 ) -> tuple[int, int, int, int] | None:
-    place, back, more, size = edits.places.item(0), edits.end, sum(edits.copies.tolist()), len(index)
+    place, back, more, size = edits.places.item(0), edits.end, sum(edits.copies.tolist()), index.size
     if reach.known or reach.offsets or back - place >= TOGETHER or (reach.counts_all and more):
         return None
     near = _Near(index, by, dtype, reach.peers and (reach.rows != (0, 0) or reach.endless is not None))
@@ -120,7 +120,7 @@ class _Near(NamedTuple):
             for start, stop in reach.values:
                 first = min(first, self._by_value(least, start, up=False))
                 end = max(end, self._by_value(greatest, stop, up=True))
-        return self.whole_groups(max(first, 0), min(end, len(index)))
+        return self.whole_groups(max(first, 0), min(end, index.size))
 
     def whole_groups(self, low: int, high: int) -> tuple[int, int]:
         """Return the places between which the peers of rows are too, where peers matter."""
@@ -215,7 +215,7 @@ class Scalar:
 
     def changed(self, index: OrderIndex, edits: Edits) -> Changed | None:
         """Return how rows change when edits are made; None where not a few are looked at, or a sum is too large."""
-        reach, size = self._reach, len(index)
+        reach, size = self._reach, index.size
         if 4 * sum(reach.rows) > ROWS:
             return None
         run = _run_of_few(index, edits, reach, self._by, self._dtype, None)
