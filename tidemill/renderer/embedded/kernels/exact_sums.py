@@ -193,8 +193,8 @@ def float_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> Any:
     return result
 
 
-def _side_by_side(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[UpdateArray, Ints] | None:
-    """Return the digits of each owner's sum and the places of the lowest ones; None where that takes too many cells."""
+def _side_by_side(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[UpdateArray, int] | None:
+    """Return the digits of each owner's sum and the place of the lowest ones; None where that takes too many cells."""
     if not len(place):
         return None
     base = int(place.min())
@@ -204,34 +204,27 @@ def _side_by_side(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[U
         return None
     digits = np.zeros((span, count), np.int64)
     np.add.at(digits.reshape(-1), (place - base) * count + owner, amount)
-    return digits, np.full(count, base)
+    return digits, base
 
 
 def _finite_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> Any:
+    """Return the sums of limbs, of which each owner has one at a place, so many owners at a time as cells allow."""
     result = np.zeros(count)
     if not len(owner):
         return result
-    order = owner.argsort(kind="stable")
-    owner, place, amount = owner[order], place[order], amount[order]
-    starts = np.concatenate(([0], (owner[1:] != owner[:-1]).nonzero()[0] + 1))
-    owners = owner[starts]
-    base = np.minimum.reduceat(place, starts)
-    span = int((np.maximum.reduceat(place, starts) - base).max()) + 3  # two more for carries
-    row = np.zeros(len(owner), np.int64)
-    row[starts[1:]] = 1
-    row = row.cumsum()
+    base = int(place.min())
+    span = int(place.max()) + 3 - base  # two more for carries
     chunk = max(1, _CELLS // span)
-    for first in range(0, len(owners), chunk):
-        inside = slice(*row.searchsorted([first, first + chunk]).tolist())
-        some = slice(first, first + chunk)
-        digits = np.zeros((span, len(owners[some])), np.int64)
-        digits[place[inside] - base[some][row[inside] - first], row[inside] - first] = amount[inside]
-        result[owners[some]] = _rounded(digits, base[some])
+    for first in range(0, count, chunk):
+        inside = (owner >= first) & (owner < first + chunk)
+        digits = np.zeros((span, min(chunk, count - first)), np.int64)
+        digits[place[inside] - base, owner[inside] - first] = amount[inside]
+        result[first : first + chunk] = _rounded(digits, base)
     return result
 
 
-def _rounded(digits: UpdateArray, base: Ints) -> Any:
-    """Return numbers in base 2**32 (lowest digit first, digits of any size and sign), correctly rounded."""
+def _rounded(digits: UpdateArray, base: int) -> Any:
+    """Return numbers in base 2**32 (lowest digit first, at some place, of any size and sign), correctly rounded."""
     _carry(digits)
     negative = digits[-1] < 0
     if negative.any():
