@@ -22,6 +22,13 @@ from tidemill.expressions.types import BOOL, FLOAT64, INT64, DType, decimal_type
 
 ORDERED: Final = frozenset(("first", "last", "list"))
 """Aggregates of the rows in an order, to which NULL is a value as any other."""
+EXTREMES: Final = frozenset(("min", "max"))
+SUMS_OF: Final = {
+    "count": ("count",),
+    **dict.fromkeys(("sum", "avg", "bool_or", "bool_and"), ("count", "total")),
+    **dict.fromkeys(("variance", "stddev"), ("count", "total", "squares")),
+}
+"""The sums over the values that are not NULL of which aggregates are made: they add up, and can be taken away again."""
 
 _DECIMAL_HEADROOM: Final = 10
 _AVG_DIGITS: Final = 4
@@ -70,6 +77,11 @@ class BoundAggregate:
     order: tuple[OrderColumn, ...] = ()
     condition: int | None = None
     tells_apart: tuple[int, ...] = ()
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """The sums that it is made of: see `SUMS_OF`."""
+        return SUMS_OF.get(self.function, ())
 
     def describe(self) -> str:
         """Return the function, and of those of ordered rows the columns and the order."""

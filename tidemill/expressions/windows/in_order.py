@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tidemill.expressions.aggregates import EXTREMES, SUMS_OF
 from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import (
@@ -27,8 +28,6 @@ RENDERED: Final = (
     "'recompute' or 'prefix_sum' there, or a run: flow.start(tm.Spark(...))"
 )
 
-_ADD_UP: Final = ("count", "sum", "avg", "variance", "stddev", "bool_and", "bool_or", "min", "max")
-"""Aggregates of many rows that are put together from those of some of them, each in little room."""
 MOST_OF_FIRST: Final = 100
 """The rows that nth_value counts from an end of the partition at most."""
 _DIGITS: Final = 18
@@ -85,7 +84,7 @@ def _without_a_bound(call: ValueCall | AggregateCall) -> str | None:
             reason = f"nth_value, but of at most {MOST_OF_FIRST} rows,"
     elif call.distinct and name not in ONCE_IS_ENOUGH and not adds_up_first_values(call):
         reason = f"{name}(DISTINCT ...) with EXCLUDE"
-    elif name not in _ADD_UP:
+    elif name not in SUMS_OF and name not in EXTREMES:
         reason = name
     return None if reason is None else f"{reason} over a frame without a bound"
 

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.nodes import Node, Reduce
-from tidemill.expressions.aggregates import Aggregates, BoundAggregate
+from tidemill.expressions.aggregates import EXTREMES, Aggregates, BoundAggregate
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import FLOAT64, DType
@@ -44,12 +44,8 @@ from tidemill.renderer.spark.keyed import as_lines, touched
 from tidemill.renderer.spark.keyed_tasks import NEW, Layout
 from tidemill.renderer.spark.types import sql_type
 
-_SPREADS: Final = frozenset(("variance", "stddev"))
-_TOTALS: Final = frozenset(("count", "sum", "avg", "bool_or", "bool_and")) | _SPREADS
-_EXTREMES: Final = frozenset(("min", "max"))
 _OF_ROWS: Final = {"min": "min", "max": "max", "list": "collect_list"}
 """What Spark makes of the values of rows that are there as often as they come."""
-_OF_FLOATS: Final = frozenset(("sum", "avg")) | _SPREADS
 _EXACT: Final = 2**53
 _MASK: Final = (1 << 32) - 1
 _SHUFFLED_CELLS: Final = 1 << 23
@@ -151,10 +147,10 @@ def is_native(node: Reduce, frame: Frame, float_sums: FloatSums | None) -> bool:
     if float_sums is None and adds_floats(node):
         return False
     of_rows = frame.inserted and frame.time is not None and not node.scalar
-    extremes = {a.column for a in logic.columns if a.function in _EXTREMES}
+    extremes = {a.column for a in logic.columns if a.function in EXTREMES}
     if extremes and not of_rows and (frame.time is None or len(extremes) > 1 or node.scalar):
         return False
-    return all(a.function in _EXTREMES or _adds_up(a) or (of_rows and _is_sorted_list(a)) for a in logic.columns)
+    return all(a.function in EXTREMES or _adds_up(a) or (of_rows and _is_sorted_list(a)) for a in logic.columns)
 
 
 def _is_sorted_list(a: BoundAggregate) -> bool:
@@ -167,9 +163,9 @@ def _is_sorted_list(a: BoundAggregate) -> bool:
 def _adds_up(a: BoundAggregate) -> bool:
     if a.function == "count":
         return True
-    if a.function not in _TOTALS or a.input is None:
+    if not a.sums or a.input is None:
         return False
-    if a.function in _SPREADS:
+    if "squares" in a.sums:
         return a.input == FLOAT64
     return not a.input.is_decimal or (a.function == "sum" and a.input.precision <= _DIGITS)
 
@@ -183,14 +179,14 @@ def _floats(node: Reduce) -> dict[int, bool]:
     """Return the columns of floats that are added up, and whether they may have NULL."""
     logic, fields = node.logic, node.inputs[0].schema.fields
     columns = logic.columns if isinstance(logic, Aggregates) else ()
-    added = (a.column for a in columns if a.column is not None and a.function in _OF_FLOATS)
+    added = (a.column for a in columns if a.column is not None and "total" in a.sums)
     return {c: fields[c].nullable for c in added if fields[c].dtype == FLOAT64}
 
 
 def _spreads(node: Reduce) -> list[int]:
     """Return the columns of which variances are wanted."""
     columns = node.logic.columns if isinstance(node.logic, Aggregates) else ()
-    return sorted({a.column for a in columns if a.column is not None and a.function in _SPREADS})
+    return sorted({a.column for a in columns if a.column is not None and "squares" in a.sums})
 
 
 @attrs.frozen(eq=False)
@@ -339,16 +335,16 @@ def _totals(node: Reduce, frame: Frame, parts: Mapping[int, Mapping[str, Part]],
     if not frame.inserted or not logic.columns or any(a.column is None or a.function == "list" for a in logic.columns):
         totals["rows"] = counted(None)
     for a in logic.columns:
-        if a.column is None or a.function in _EXTREMES:
+        if a.column is None or a.function in EXTREMES:
             continue
         count = counted(a.column)
         totals.setdefault(f"n{a.column}", count)
-        if limbs is not None and a.column in parts and a.function in _OF_FLOATS:
+        if limbs is not None and a.column in parts and "total" in a.sums:
             in_floats, times_diff = (limbs.in_floats, "") if frame.inserted else (False, f" * {diff}")
             totals[f"n{a.column}"] = limbs.counted(count) if in_floats else count
             sums = parts[a.column].items()
             totals |= {name: part.sum(in_floats=in_floats, times=times_diff) for name, part in sums}
-        elif a.input is not None and a.function in _TOTALS and a.function != "count":
+        elif a.input is not None and "total" in a.sums:
             totals[f"s{a.column}"] = f"sum({_times(a.column, a.input, diff)})"
     return totals
 
@@ -368,12 +364,12 @@ def _value(a: BoundAggregate, floats: dict[int, str]) -> str:
     """Return an aggregate, from the sums of its group; those of floats are given."""
     if a.function == "count":
         return "rows" if a.column is None else f"n{a.column}"
-    if a.function in _EXTREMES:
+    if a.function in EXTREMES:
         return f"{a.function}{a.column}"
     if a.function == "list":
         return _sorted_list(a)
     assert a.column is not None
-    if a.function in _SPREADS:
+    if "squares" in a.sums:
         spread = f"v{a.column}"
         return spread if a.function == "variance" else f"IF({spread} < 0D, double('NaN'), sqrt({spread}))"
     count, total = f"n{a.column}", floats.get(a.column, f"s{a.column}")

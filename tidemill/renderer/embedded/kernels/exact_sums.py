@@ -31,14 +31,7 @@ _LARGEST_POWER: Final = 1000
 
 def limbs_of_floats(codes: Ints) -> tuple[Ints, Ints, Ints]:
     """Return the limbs of floats given by their codes: which float, which place, and how much. Zeros are left out."""
-    values = float_values(codes)
-    finite = np.isfinite(values)
-    mantissa, exponent = np.frexp(np.where(finite, values, 0.0))
-    whole = np.ldexp(mantissa, 53).astype(np.int64)
-    position = exponent.astype(np.int64) - 53 + LEAST
-    low = position < 0  # subnormal: the lowest bits are zero, for there are none below 2**-1074
-    whole = np.where(low, whole >> np.where(low, -position, 0), whole)
-    position = np.maximum(position, 0)
+    whole, position, special, kind = _mantissas(codes)
     place, shift = position >> 5, position & 31
     size = np.abs(whole)
     bottom = (size & MASK).astype(np.uint64) << shift.astype(np.uint64)
@@ -46,12 +39,32 @@ def limbs_of_floats(codes: Ints) -> tuple[Ints, Ints, Ints]:
     limbs = np.stack(((bottom & np.uint64(MASK)).astype(np.int64), top & MASK, top >> BITS))
     limbs = np.where(whole < 0, -limbs, limbs)
     rank, which = limbs.nonzero()
-    special = (~finite).nonzero()[0]
-    kind = _kinds(values[special])
     return (
         np.concatenate((which, special)),
         np.concatenate((place[which] + rank, kind)),
         np.concatenate((limbs[rank, which], np.ones_like(special))),
+    )
+
+
+def _mantissas(codes: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return floats as whole numbers of powers of two, given by how many times the least one; and the places of others.
+
+    That are which ones are not finite, and the places where these are counted.
+    """
+    values = float_values(codes)
+    finite = np.isfinite(values)
+    mantissa, exponent = np.frexp(np.where(finite, values, 0.0))
+    whole = np.ldexp(mantissa, _MANTISSA).astype(np.int64)
+    position = exponent.astype(np.int64) - _MANTISSA + LEAST
+    low = position < 0  # subnormal: the lowest bits are zero, for there are none below 2**-1074
+    whole = np.where(low, whole >> np.where(low, -position, 0), whole)
+    (special,) = (~finite).nonzero()
+    others = values[special]
+    return (
+        whole,
+        np.maximum(position, 0),
+        special,
+        np.where(np.isnan(others), _NAN, np.where(others > 0, _PLUS, _MINUS)),
     )
 
 
@@ -116,19 +129,11 @@ def limbs_of_squares(codes: Ints, *, floats: bool) -> tuple[Ints, Ints, Ints]:
     A square of floats counts 2**-2148 in place 0, one of whole numbers counts 1. NaN and the infinities
     have the places that they have in sums.
     """
-    special, kinds = np.empty(0, np.int64), np.empty(0, np.int64)
     if floats:
-        values = float_values(codes)
-        finite = np.isfinite(values)
-        special = (~finite).nonzero()[0]
-        kinds = _kinds(values[special])
-        mantissa, exponent = np.frexp(np.where(finite, values, 0.0))
-        size = np.abs(np.ldexp(mantissa, 53)).astype(np.uint64)
-        position = exponent.astype(np.int64) - 53 + LEAST
-        down = np.clip(-position, 0, 63).astype(np.uint64)
-        size, position = size >> down, np.maximum(position, 0)
+        whole, position, special, kinds = _mantissas(codes)
     else:
-        size, position = np.abs(codes).astype(np.uint64), np.zeros_like(codes)
+        whole, position, special, kinds = codes, np.zeros_like(codes), *np.empty((2, 0), np.int64)
+    size = np.abs(whole).astype(np.uint64)
     half = np.uint64(BITS)
     low, high = size & np.uint64(MASK), size >> half
     pieces = [(low * low, 0), (low * high, BITS + 1), (high * high, 2 * BITS)]
@@ -143,11 +148,6 @@ def limbs_of_squares(codes: Ints, *, floats: bool) -> tuple[Ints, Ints, Ints]:
                 place.append((at >> 5) + up)
                 amount.append(limb.astype(np.int64))
     return np.concatenate(which), np.concatenate(place), np.concatenate(amount)
-
-
-def _kinds(values: Any) -> Ints:
-    """Return the places of values that are not finite."""
-    return np.where(np.isnan(values), _NAN, np.where(values > 0, _PLUS, _MINUS))
 
 
 def exact_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[Any, Bools]:
@@ -193,8 +193,8 @@ def float_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> Any:
     return result
 
 
-def _side_by_side(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[UpdateArray, Ints] | None:
-    """Return the digits of each owner's sum and the places of the lowest ones; None where that takes too many cells."""
+def _side_by_side(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[UpdateArray, int] | None:
+    """Return the digits of each owner's sum and the place of the lowest ones; None where that takes too many cells."""
     if not len(place):
         return None
     base = int(place.min())
@@ -204,34 +204,27 @@ def _side_by_side(count: int, owner: Ints, place: Ints, amount: Ints) -> tuple[U
         return None
     digits = np.zeros((span, count), np.int64)
     np.add.at(digits.reshape(-1), (place - base) * count + owner, amount)
-    return digits, np.full(count, base)
+    return digits, base
 
 
 def _finite_sums(count: int, owner: Ints, place: Ints, amount: Ints) -> Any:
+    """Return the sums of limbs, of which each owner has one at a place, so many owners at a time as cells allow."""
     result = np.zeros(count)
     if not len(owner):
         return result
-    order = owner.argsort(kind="stable")
-    owner, place, amount = owner[order], place[order], amount[order]
-    starts = np.concatenate(([0], (owner[1:] != owner[:-1]).nonzero()[0] + 1))
-    owners = owner[starts]
-    base = np.minimum.reduceat(place, starts)
-    span = int((np.maximum.reduceat(place, starts) - base).max()) + 3  # two more for carries
-    row = np.zeros(len(owner), np.int64)
-    row[starts[1:]] = 1
-    row = row.cumsum()
+    base = int(place.min())
+    span = int(place.max()) + 3 - base  # two more for carries
     chunk = max(1, _CELLS // span)
-    for first in range(0, len(owners), chunk):
-        inside = slice(*row.searchsorted([first, first + chunk]).tolist())
-        some = slice(first, first + chunk)
-        digits = np.zeros((span, len(owners[some])), np.int64)
-        digits[place[inside] - base[some][row[inside] - first], row[inside] - first] = amount[inside]
-        result[owners[some]] = _rounded(digits, base[some])
+    for first in range(0, count, chunk):
+        inside = (owner >= first) & (owner < first + chunk)
+        digits = np.zeros((span, min(chunk, count - first)), np.int64)
+        digits[place[inside] - base, owner[inside] - first] = amount[inside]
+        result[first : first + chunk] = _rounded(digits, base)
     return result
 
 
-def _rounded(digits: UpdateArray, base: Ints) -> Any:
-    """Return numbers in base 2**32 (lowest digit first, digits of any size and sign), correctly rounded."""
+def _rounded(digits: UpdateArray, base: int) -> Any:
+    """Return numbers in base 2**32 (lowest digit first, at some place, of any size and sign), correctly rounded."""
     _carry(digits)
     negative = digits[-1] < 0
     if negative.any():

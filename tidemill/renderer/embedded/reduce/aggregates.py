@@ -7,10 +7,9 @@ values themselves with their counts (min, max), and rows with their counts (firs
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final
 
 from tidemill.dataflow.nodes import Reduce
-from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
+from tidemill.expressions.aggregates import EXTREMES, ORDERED, Aggregates, BoundAggregate
 from tidemill.renderer.embedded.kernels.aggregate_values import known, mean_codes, spread_codes
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import LEAST
@@ -26,17 +25,6 @@ from tidemill.renderer.embedded.reduce.ordered_values import OrderedValues
 from tidemill.renderer.embedded.reduce.values import ValueCounts
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.spine import Spine
-
-_SPREADS: Final = frozenset(("variance", "stddev"))
-
-ACCUMULATORS: Final[dict[str, frozenset[type[Accumulator]]]] = {
-    "sum": frozenset((FloatSums,)),
-    "avg": frozenset((FloatSums,)),
-    **dict.fromkeys(_SPREADS, frozenset((FloatSums, SquareSums))),
-    **dict.fromkeys(("min", "max"), frozenset((ValueCounts,))),
-    **dict.fromkeys(ORDERED, frozenset((OrderedValues,))),
-}
-"""What is kept for an aggregate function beside sums of whole numbers; sums of floats only where there are floats."""
 
 
 class AggregateLogic:
@@ -55,22 +43,20 @@ class AggregateLogic:
         self._integers = IntegerSums(node.logic, schema, shape, interner)
         columns = {(a.column, a.input) for a in self._aggregates if a.column is not None and a.input is not None}
         in_order = sorted(columns, key=lambda pair: pair[0])
-        nothing = frozenset[type[Accumulator]]()
-        kept = {c: nothing.union(*(_kept(a) for a in self._aggregates if a.column == c)) for c, _ in in_order}
+        asked = {
+            c: {some for a in self._aggregates if a.column == c for some in (a.function, *a.sums)} for c, _ in in_order
+        }
+        width = len(schema)
         self._floats = {
-            c: FloatSums(c, len(schema), shape) for c, t in in_order if t.name == "float64" and FloatSums in kept[c]
+            c: FloatSums(c, width, shape) for c, t in in_order if t.name == "float64" and "total" in asked[c]
         }
-        self._squares = {
-            c: SquareSums(c, t, len(schema), shape, interner) for c, t in in_order if SquareSums in kept[c]
-        }
+        self._squares = {c: SquareSums(c, t, width, shape, interner) for c, t in in_order if "squares" in asked[c]}
         self._values = {
-            c: ValueCounts(c, self._aggregates, len(schema), shape, interner)
-            for c, _ in in_order
-            if ValueCounts in kept[c]
+            c: ValueCounts(c, self._aggregates, width, shape, interner) for c, _ in in_order if EXTREMES & asked[c]
         }
         alike = defaultdict(list)
         for a in self._aggregates:
-            if OrderedValues in _kept(a):
+            if a.function in ORDERED:
                 alike[a.order, a.condition, a.tells_apart].append(a)
         self._ordered = [OrderedValues(some, schema, shape, interner) for some in alike.values()]
         others = [*self._floats.values(), *self._squares.values(), *self._values.values(), *self._ordered]
@@ -125,9 +111,9 @@ class AggregateLogic:
                 codes[row] = (
                     known(some, float_codes(totals)) if a.function == "sum" else mean_codes(totals, counts, some)
                 )
-            elif a.function in _SPREADS:
+            elif "squares" in a.sums:
                 codes[row] = self._spread_column(a, interesting, stored_of, sums, present)
-            elif a.function in ("min", "max"):
+            elif a.function in EXTREMES:
                 assert a.column is not None
                 codes[row] = extremes[a.column][a.function == "max"].take(present)
             elif a.function in ORDERED:
@@ -165,10 +151,6 @@ def _there(interesting: InterestingTimes, counts: Ints) -> Ints:
     if len(counts) > PART and isinstance(interesting, SingleTime) and counts.all():
         return interesting.keys
     return counts.nonzero()[0]
-
-
-def _kept(aggregate: BoundAggregate) -> frozenset[type[Accumulator]]:
-    return ACCUMULATORS.get(aggregate.function, frozenset())
 
 
 @LOGICS(Aggregates)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.boundary.values import INT64_LIMIT
-from tidemill.expressions.aggregates import ORDERED, Aggregates, BoundAggregate
+from tidemill.expressions.aggregates import Aggregates, BoundAggregate
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels import tables
 from tidemill.renderer.embedded.kernels.aggregate_values import room_of, value_codes
@@ -32,7 +32,6 @@ _ROWS_IN_A_BYTE: Final = 64
 """With so many rows a number, there may well be some that have more than a byte holds."""
 _LOOKS: Final = 32
 _NOWHERE: Final = np.empty(0, np.int64)
-_SUMMED: Final = ("sum", "avg", "bool_or", "bool_and", "variance", "stddev")
 
 
 class IntegerSums(Accumulator):
@@ -59,10 +58,10 @@ class IntegerSums(Accumulator):
         for a in aggregates.columns:
             if a.column is None or a.input is None:
                 continue
-            if a.column not in self.count_row and a.function not in ("min", "max", *ORDERED):
+            if a.column not in self.count_row and a.sums:
                 self.count_row[a.column] = rows
                 rows += 1
-            if a.function in _SUMMED and a.input.name != "float64" and a.column not in self._limbs:
+            if "total" in a.sums and a.input.name != "float64" and a.column not in self._limbs:
                 limbs = 4 if is_long_decimal(a.input) else 2
                 self._limbs[a.column] = (rows, limbs)
                 rows += limbs

@@ -134,31 +134,35 @@ def _spread(rows: Partitions, call: AggregateCall) -> Ints:
     else:
         whole = _whole_numbers(rows, column, squared=True, times=2)
     sums, squares = (rows.beyond(call.frame, Summary(kind, column)) for kind in kinds)
-    beyond = None
-    if sums is None or squares is None:
-        totals, of_squares = summed.of(whole), summed.of(whole * whole)
-    else:
-        beyond, more = ([v if isinstance(v, Exact) else Exact(v) for v in some] for some in (sums, squares))
-        least = min(unit, *(v.unit for v in beyond))
-        whole, unit = whole.astype(object) << (unit - least), least
-        totals = summed.of(whole) + _objects([v.at_unit(unit) for v in beyond], rows.sizes)
-        of_squares = summed.of(whole * whole) + _objects([v.at_unit(2 * unit) for v in more], rows.sizes)
+    totals, of_totals = _with_those_beyond(rows, summed.of(whole), unit, sums)
+    of_squares, of_square = _with_those_beyond(rows, summed.of(whole * whole), 2 * unit, squares)
+    unit = min(of_totals, of_square // 2)
+    totals, of_squares = totals << (of_totals - unit), of_squares << (of_square - 2 * unit)
     in_one = 10 ** (2 * dtype.scale) << -2 * unit
-    special = _special_in_frame(rows, summed, special, beyond)
+    special = _special_in_frame(rows, summed, special, sums)
     return spread_codes(call.aggregate.function, totals, of_squares, counts, in_one, special)
+
+
+def _with_those_beyond(rows: Partitions, totals: Any, unit: int, beyond: list[Any] | None) -> tuple[Any, int]:
+    """Return sums over frames, in some unit, with those of the rows that are not here; and their unit."""
+    if beyond is None:
+        return totals, unit
+    sums = [v if isinstance(v, Exact) else Exact(v) for v in beyond]
+    least = min([unit, *(v.unit for v in sums)])
+    return (totals.astype(object) << unit - least) + _objects([v.at_unit(least) for v in sums], rows.sizes), least
 
 
 def _special_in_frame(
     rows: Partitions,
     summed: _FrameSums | DistinctSums,
     special: Bools | None,
-    beyond: list[Exact] | None,
+    beyond: list[Any] | None,
 ) -> Bools | None:
     """Return whether frames have NaN or an infinity, of which it is known where here there are some."""
     in_frame = None if special is None else summed.of(special.astype(np.int64)) > 0
     if beyond is None:
         return in_frame
-    elsewhere = np.array([some.special is not None for some in beyond]).repeat(rows.sizes)
+    elsewhere = np.array([isinstance(v, Exact) and v.special is not None for v in beyond]).repeat(rows.sizes)
     return elsewhere if in_frame is None else in_frame | elsewhere
 
 
@@ -166,8 +170,9 @@ def _floats(rows: Partitions, call: AggregateCall, summed: _FrameSums | Distinct
     """Return the correctly rounded sums of floats, as IEEE has those with NaN and infinities."""
     column = _column(call)
     values, special = _finite(rows, column)
-    beyond = rows.beyond(call.frame, Summary("floats", column)) or []
-    totals = _float_totals(values, summed, rows.longest, (beyond, rows.sizes) if beyond else None)
+    beyond = rows.beyond(call.frame, Summary("floats", column))
+    totals = _float_totals(rows, values, summed, beyond)
+    beyond = beyond or []
     if special is None and all(some.special is None for some in beyond):
         return totals
     given = float_values(rows.codes(column))
@@ -279,32 +284,24 @@ def _whole_numbers(rows: Partitions, column: int, *, squared: bool = False, time
     return values if fits else values.astype(object)
 
 
-def _float_totals(
-    values: Any, summed: _FrameSums | DistinctSums, longest: int, beyond: tuple[list[Exact], Ints] | None = None
-) -> Any:
-    """Return the correctly rounded sums of finite floats over each frame, of at most so many values.
+def _float_totals(rows: Partitions, values: Any, summed: _FrameSums | DistinctSums, beyond: list[Exact] | None) -> Any:
+    """Return the correctly rounded sums of finite floats over each frame, with those of the rows that are not here.
 
-    With ``beyond``, sums and for how many places each is, that is added.
     Floats that are not too far apart, a few powers of ten, are two whole numbers of a unit each, whose sums are exact;
     and so is the one floating-point addition that puts these together, but for its rounding.
     """
-    if beyond is not None:
-        numbers, least_unit = exact_floats(values)
-        sums, places = beyond
-        unit = min(least_unit, *(value.unit for value in sums))
-        total = summed.of(numbers << (least_unit - unit)) + _objects([value.at_unit(unit) for value in sums], places)
-        return quotients(total, np.full(len(values), 1 << -unit, object))
     magnitudes = np.abs(values)
     least, greatest = magnitudes.min(initial=math.inf), magnitudes.max(initial=0.0)
-    if not greatest:
+    if beyond is None and not greatest:
         return np.zeros(len(values))
     if not least:
-        least = magnitudes[magnitudes > 0].min()
-    unit, top, more = math.frexp(least)[1] - MANTISSA, math.frexp(greatest)[1], longest.bit_length()
+        least = magnitudes.min(initial=math.inf, where=magnitudes > 0)
+    unit, top, more = math.frexp(least)[1] - MANTISSA, math.frexp(greatest)[1], rows.longest.bit_length()
     low_bits = min(MANTISSA - 1, 62 - more)
-    if top - unit + more >= low_bits + MANTISSA:
+    if beyond is not None or top - unit + more >= low_bits + MANTISSA:
         numbers, unit = exact_floats(values)
-        return quotients(summed.of(numbers), np.full(len(values), 1 << -unit, object))
+        total, unit = _with_those_beyond(rows, summed.of(numbers), unit, beyond)
+        return quotients(total, np.full(len(values), 1 << -unit, object))
     whole = _scaled(values, -unit)
     high = np.floor(_scaled(whole, -low_bits))
     low = whole - _scaled(high, low_bits)
