@@ -94,14 +94,6 @@ def test_state_of_another_version(version, tmp_path, monkeypatch):
         counts().start(tm.Embedded(tmp_path))
 
 
-def test_a_version_that_was(tmp_path):
-    """As of before there was a log: each commit was a file."""
-    (tmp_path / "manifest-0000000007.json").write_text('{"format": "tidemill durable state", "version": 2}')
-    message = r"manifest-0000000007.json is of version 2 .*, expected 5: .*tidemill that made it, or .* another folder"
-    with pytest.raises(StateError, match=message):
-        counts().start(tm.Embedded(tmp_path))
-
-
 @pytest.mark.parametrize(
     ("start", "message"),
     [

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from math import ceil
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ import pytest
 
 import tidemill as tm
 from tidemill.expressions.expr import Expr
+from tidemill.renderer.embedded.trace.pending import PendingUpdates
 from tidemill.renderer.embedded.trace.spine import Spine
 
 PACKAGE: Final = str(Path(tm.__file__).parent)
@@ -287,6 +289,29 @@ def test_a_step_of_many_rows_looks_at_a_few_rows_for_each(monkeypatch: pytest.Mo
             run.insert("events", pa.table({"k": dice.integers(0, 1000, 500)}))
             run.advance()
     assert found / (20 * 500) < 2
+
+
+def test_a_row_comes_to_rest_within_seven_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From `run.insert` to where it waits for its step: each call between is one that a reader has to follow."""
+    add, ways = PendingUpdates.add, []
+
+    def noting(pending: PendingUpdates, updates: Any) -> None:
+        frame: FrameType | None = sys._getframe(1)
+        way: list[str] = []
+        while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+            way.append(frame.f_code.co_name)
+            frame = frame.f_back
+        ways.append(way)
+        add(pending, updates)
+
+    flow = tm.Dataflow()
+    flow.output("out", flow.input("x", {"i": "int64"}))
+    with flow.start() as run:
+        monkeypatch.setattr(PendingUpdates, "add", noting)
+        run.insert("x", [(1,)])
+    (way,) = ways
+    assert "insert" in way
+    assert len(way) <= 7, way
 
 
 def test_a_count_of_calls_sees_one_more() -> None:

@@ -16,13 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from running import examples
 
-from tidemill.expressions.binding import bind
 from tidemill.expressions.functions.xxhash import xxh64, xxhash64_of
-from tidemill.expressions.schema import Schema
-from tidemill.expressions.sql_text import expr
 from tidemill.expressions.types import dtype
-from tidemill.renderer.embedded.expressions.hash_on_codes import compile_hash_on_codes
-from tidemill.renderer.embedded.kernels.codec import Interner, encode
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 
 D = decimal.Decimal
@@ -109,26 +104,3 @@ def test_long_strings_and_no_rows() -> None:
     assert xxhash64_columns([pa.array([], pa.string())]).tolist() == []
     with pytest.raises(TypeError, match="no hash for columns of struct"):
         xxhash64_columns([pa.array([{"a": 1}])])
-
-
-CODED = [t for t in VALUES if t in {"bool", "int32", "int64", "float64", "date", "timestamp", "decimal(18,3)"}]
-
-
-@given(st.data())
-@examples(100)
-def test_on_codes_it_is_the_same(data: st.DataObject) -> None:
-    names = data.draw(st.lists(st.sampled_from(CODED), min_size=1, max_size=4))
-    schema = Schema.of({f"c{i}": t for i, t in enumerate(names)})
-    given_rows = data.draw(st.lists(st.tuples(*[st.none() | VALUES[t] for t in names]), min_size=1, max_size=9))
-    rows = [tuple(None if v == -(2**63) else v for v in row) for row in given_rows]  # which no column can have
-    compute = compile_hash_on_codes(bind(expr(f"xxhash64({', '.join(schema.names)})"), schema))
-    assert compute is not None
-    expected = [max(xxhash64_of(row, schema.dtypes), -(2**63) + 1) for row in rows]
-    assert compute(encode(schema, rows, Interner())).tolist() == expected
-
-
-def test_of_texts_and_long_decimals_there_is_none_on_codes() -> None:
-    for of_type in ("string", "decimal(19,0)", "list<int64>", "binary"):
-        assert compile_hash_on_codes(bind(expr("xxhash64(a)"), Schema.of({"a": of_type}))) is None
-    for other in ("xxhash64(a + 1)", "a + 1"):
-        assert compile_hash_on_codes(bind(expr(other), Schema.of({"a": "int64"}))) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MethodType
@@ -24,11 +23,6 @@ _NOT_TOLD: Final = frozenset({*(f.name for f in attrs.fields(Node)), "version"})
 def describe(graph: Graph) -> list[str]:
     """Return a line for the times and one for each node: all that its state depends on. Functions go by their names."""
     return [f"times {', '.join(graph.coordinates)}", *map(_line, graph.nodes)]
-
-
-def fingerprint(graph: Graph) -> str:
-    """Return a digest of the description."""
-    return hashlib.sha256("\n".join(describe(graph)).encode()).hexdigest()
 
 
 def difference(saved: Sequence[str], graph: Graph) -> str | None:

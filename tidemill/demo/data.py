@@ -51,11 +51,6 @@ def date_of(day: int) -> dt.date:
     return dt.date(YEAR, 1, 1) + dt.timedelta(days=day - 1)
 
 
-def day_of(date: dt.date) -> int:
-    """Return a date as a day of the year."""
-    return (date - dt.date(YEAR, 1, 1)).days + 1
-
-
 def require_extras() -> None:
     """Refuse to go on where a package of the extra ``demo`` is missing, and say how to get it."""
     missing = [name for name in _EXTRAS if importlib.util.find_spec(name) is None]

@@ -6,7 +6,7 @@ Nothing here knows a schema. ``binding.bind`` turns such a tree into a typed one
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, NoReturn
 
 import attrs
@@ -15,6 +15,18 @@ from tidemill.errors import SchemaError
 from tidemill.expressions.intervals import of_timedelta
 from tidemill.expressions.literals import literal_type
 from tidemill.expressions.types import DType, dtype
+
+
+def _binary(function: str) -> tuple[Callable[[Expr, Any], Expr], Callable[[Expr, Any], Expr]]:
+    """Return the methods for an operator of Python's, with an expression on the left, and on the right of a value."""
+
+    def before(self: Expr, other: Any) -> Expr:
+        return call(function, self, other)
+
+    def behind(self: Expr, other: Any) -> Expr:
+        return call(function, other, self)
+
+    return before, behind
 
 
 class Expr:
@@ -60,98 +72,24 @@ class Expr:
         assert not parts, "a node without parts"
         return self
 
-    def __add__(self, other: Any) -> Expr:
-        return call("add", self, other)
-
-    def __radd__(self, other: Any) -> Expr:
-        return call("add", other, self)
-
-    def __sub__(self, other: Any) -> Expr:
-        return call("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Expr:
-        return call("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Expr:
-        return call("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Expr:
-        return call("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Expr:
-        return call("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Expr:
-        return call("divide", other, self)
-
-    def __floordiv__(self, other: Any) -> Expr:
-        return call("floor_divide", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Expr:
-        return call("floor_divide", other, self)
-
-    def __mod__(self, other: Any) -> Expr:
-        return call("modulo", self, other)
-
-    def __rmod__(self, other: Any) -> Expr:
-        return call("modulo", other, self)
+    __add__, __radd__ = _binary("add")
+    __sub__, __rsub__ = _binary("subtract")
+    __mul__, __rmul__ = _binary("multiply")
+    __truediv__, __rtruediv__ = _binary("divide")
+    __floordiv__, __rfloordiv__ = _binary("floor_divide")
+    __mod__, __rmod__ = _binary("modulo")
+    __pow__, __rpow__ = _binary("power")
+    __and__, __rand__ = _binary("&")
+    __or__, __ror__ = _binary("|")
+    __xor__, __rxor__ = _binary("bit_xor")
+    __lshift__, __rlshift__ = _binary("shift_left")
+    __rshift__, __rrshift__ = _binary("shift_right")
+    __lt__, __gt__ = _binary("lt")[0], _binary("gt")[0]
+    __le__, __ge__ = _binary("le")[0], _binary("ge")[0]
+    __eq__, __ne__ = _binary("eq")[0], _binary("ne")[0]  # type: ignore[assignment]
 
     def __neg__(self) -> Expr:
         return call("negate", self)
-
-    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
-        return call("eq", self, other)
-
-    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
-        return call("ne", self, other)
-
-    def __lt__(self, other: Any) -> Expr:
-        return call("lt", self, other)
-
-    def __le__(self, other: Any) -> Expr:
-        return call("le", self, other)
-
-    def __gt__(self, other: Any) -> Expr:
-        return call("gt", self, other)
-
-    def __ge__(self, other: Any) -> Expr:
-        return call("ge", self, other)
-
-    def __and__(self, other: Any) -> Expr:
-        return call("&", self, other)
-
-    def __rand__(self, other: Any) -> Expr:
-        return call("&", other, self)
-
-    def __or__(self, other: Any) -> Expr:
-        return call("|", self, other)
-
-    def __ror__(self, other: Any) -> Expr:
-        return call("|", other, self)
-
-    def __xor__(self, other: Any) -> Expr:
-        return call("bit_xor", self, other)
-
-    def __rxor__(self, other: Any) -> Expr:
-        return call("bit_xor", other, self)
-
-    def __lshift__(self, other: Any) -> Expr:
-        return call("shift_left", self, other)
-
-    def __rlshift__(self, other: Any) -> Expr:
-        return call("shift_left", other, self)
-
-    def __rshift__(self, other: Any) -> Expr:
-        return call("shift_right", self, other)
-
-    def __rrshift__(self, other: Any) -> Expr:
-        return call("shift_right", other, self)
-
-    def __pow__(self, other: Any) -> Expr:
-        return call("power", self, other)
-
-    def __rpow__(self, other: Any) -> Expr:
-        return call("power", other, self)
 
     def __invert__(self) -> Expr:
         return call("~", self)

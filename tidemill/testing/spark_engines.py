@@ -116,12 +116,7 @@ class _HistoryExecutor:
 
     def _listed(self, node: Input) -> tuple[list[tuple[object, ...]], list[str]]:
         """Return an input's updates as rows with time and diff, and the names of the columns of these."""
-        lines = []
-        for queued in self._queued[node]:
-            rows = python_rows(queued.batch)
-            times = queued.times if isinstance(queued.times, list) else [queued.times] * len(rows)
-            diffs = queued.diffs if isinstance(queued.diffs, list) else [queued.diffs] * len(rows)
-            lines += [(*row, *time, diff) for row, time, diff in zip(rows, times, diffs, strict=True)]
+        lines = [(*row, *time, diff) for queued in self._queued[node] for row, time, diff in queued.listed()]
         time, diff = self._names
         return lines, [*([time] if time else self._graph.coordinates), diff]
 

@@ -37,8 +37,6 @@ from tidemill.renderer.runs.system_errors import advice
 
 _CHECKPOINT: Final = re.compile(r"checkpoint-\d{10}-\w+")
 _UNFINISHED: Final = re.compile(r"\.checkpoint-.*\.tmp")
-_BEFORE: Final = re.compile(r"manifest-\d{10}\.json")
-"""What commits were in up to version 2 of the format."""
 
 
 class StepLog:
@@ -284,21 +282,10 @@ class StepLog:
 
 def _read(folder: Path) -> Log:
     try:
-        _require_this_version(folder)
         return Log.read(folder)
     except OSError as error:
         msg = f"{folder} could not be read ({error}): {advice(error)}"
         raise StateError(msg) from error
-
-
-def _require_this_version(folder: Path) -> None:
-    for path in folder.iterdir():
-        if _BEFORE.fullmatch(path.name):
-            msg = (
-                f"{path} is of version 2 of the format or before, expected {frames.VERSION}: go on with the tidemill "
-                "that made it, or give this run another folder"
-            )
-            raise StateError(msg)
 
 
 def _require_nothing(folder: Path) -> None:

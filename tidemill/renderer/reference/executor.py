@@ -12,7 +12,6 @@ import attrs
 import numpy as np
 
 from tidemill.boundary.results import Rows, Updates, arrow_table
-from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, less_equal
 from tidemill.dataflow.nodes import Arrange, Input, Inspect, LateRows, Node, Output, SortBuffer
@@ -62,7 +61,7 @@ class ReferenceExecutor:
             self._upserts[node].write(change)
         else:
             assert isinstance(change, Queued)
-            self._queued[node] += _listed(change)
+            self._queued[node] += change.listed()
 
     def discard(self) -> None:
         self._queued.clear()
@@ -80,7 +79,7 @@ class ReferenceExecutor:
             upserts.requeue(of_input)
 
     def step(self, frontiers: Mapping[Input, Antichain]) -> None:
-        closing = {node: _listed(upserts.resolve(frontiers[node])) for node, upserts in self._upserts.items()}
+        closing = {node: list(upserts.resolve(frontiers[node]).listed()) for node, upserts in self._upserts.items()}
         queued: dict[Input, list[tuple[Row, Time, int]]] = defaultdict(list)
         for node, updates in self._queued.items():
             for update in updates:
@@ -217,13 +216,6 @@ class _Next:
     given: dict[Input, Trace]
     queued: dict[Input, list[tuple[Row, Time, int]]]
     evaluation: Evaluation
-
-
-def _listed(queued: Queued) -> list[tuple[Row, Time, int]]:
-    rows = python_rows(queued.batch)
-    times = queued.times if isinstance(queued.times, list) else [queued.times] * len(rows)
-    diffs = queued.diffs if isinstance(queued.diffs, list) else [queued.diffs] * len(rows)
-    return list(zip(rows, times, diffs, strict=True))
 
 
 def _news(now: Trace, before: Trace) -> Trace:

@@ -34,6 +34,12 @@ class Queued:
     def __len__(self) -> int:
         return len(self.batch)
 
+    def listed(self) -> Iterator[tuple[Row, Time, int]]:
+        """Give the updates one by one."""
+        times = self.times if isinstance(self.times, list) else repeat(self.times, len(self))
+        diffs = self.diffs if isinstance(self.diffs, list) else repeat(self.diffs, len(self))
+        return zip(python_rows(self.batch), times, diffs, strict=True)
+
 
 Row = tuple[Any, ...]
 

@@ -30,8 +30,6 @@ from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.comparisons_on_codes import compile_comparisons
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.expressions.few_rows import FEW_ROWS, FewRows
-from tidemill.renderer.embedded.expressions.hash_on_codes import compile_hash_on_codes
-from tidemill.renderer.embedded.expressions.on_codes import compile_on_codes
 from tidemill.renderer.embedded.kernels.codec import (
     Interner,
     decode_column,
@@ -221,7 +219,6 @@ class MapOperator(_ExpressionOperator):
             (c.index, None, c.dtype) if isinstance(c, BoundColumn) else (-1, compile_scalar(c), c.dtype)
             for c in node.columns
         ]
-        self._on_codes = [compile_on_codes(c) or compile_hash_on_codes(c) for c in node.columns]
         computed = [(i, c) for i, c in enumerate(node.columns) if not isinstance(c, BoundColumn)]
         self._few = FewRows(self.schema, [c for _, c in computed], interner)
         self._encoders = [(i, encoder(c.dtype, interner)) for i, c in computed]
@@ -254,11 +251,6 @@ class MapOperator(_ExpressionOperator):
         columns = _Columns(self.schema, updates, self.interner)
         for i, (_, scalar, dtype) in enumerate(self._columns):
             if scalar is not None:
-                on_codes = self._on_codes[i]
-                codes = on_codes(updates) if on_codes is not None else None
-                if codes is not None:
-                    result[i] = codes
-                    continue
                 try:
                     result[i] = encode_column(scalar(columns, updates.shape[1]), dtype, self.interner)
                 except ExpressionError as error:

@@ -24,7 +24,6 @@ from tidemill.renderer.embedded.kernels.pages import settle
 from tidemill.renderer.embedded.kernels.sorting import PART, ascending, parts
 from tidemill.renderer.embedded.kernels.times import advance_times, advanced_rows, alike
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Rows, UpdateArray, added_up, hashed
-from tidemill.renderer.embedded.trace.hash_places import HashPlaces, is_worth_a_table, places_of, searched
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 
 
@@ -38,16 +37,16 @@ class Batch:
 
     hashes: Ints
     array: UpdateArray
-    _places: HashPlaces | None = attrs.field(default=None, init=False)
-    _is_even: bool = attrs.field(default=True, init=False)
-    """Whether a table of the hashes' places would be of use, as far as is known."""
 
     def runs_of(self, hashes: Ints) -> tuple[Ints, Ints, Ints]:
         """Return which of some hashes, in order, are here, each one's first place, and how often it is here."""
-        if self._places is None and self._is_even and is_worth_a_table(self.hashes, len(hashes)):
-            self._places = places_of(self.hashes)
-            self._is_even = self._places is not None
-        return searched(self.hashes, hashes) if self._places is None else self._places.runs_of(hashes)
+        low = self.hashes.searchsorted(hashes)
+        hits = (self.hashes.take(low, mode="clip") == hashes).nonzero()[0]  # most batches have few of the keys
+        low, hashes = low.take(hits), hashes.take(hits)
+        counts = np.ones(len(low), np.int64)
+        (more,) = (self.hashes.take(low + 1, mode="clip") == hashes).nonzero()  # mostly it is there once
+        counts[more] = self.hashes.searchsorted(hashes.take(more), "right") - low.take(more)
+        return hits, low, counts
 
     @property
     def updates(self) -> UpdateArray:
@@ -58,7 +57,7 @@ class Batch:
     def bytes(self) -> int:
         """How much memory it takes, less the columns with nothing in them; a key that is its own hash is there once."""
         hashes = 0 if np.may_share_memory(self.hashes, self.array) else self.hashes.nbytes
-        return self.updates.nbytes + hashes + (0 if self._places is None else self._places.table.nbytes)
+        return self.updates.nbytes + hashes
 
 
 class Reordered(NamedTuple):
