@@ -159,13 +159,14 @@ def test_a_second_row_of_a_scalar_subquery_fails_the_step_and_may_be_retracted(f
 
 def test_no_rewrite_adds_an_error_of_a_row(flow):
     """Conditions that fail for some row are looked at for no more rows than as written."""
-    flow.output("joined", flow.sql("select t.a from t, u where t.a = u.a and t.b / u.c > 0"))
+    flow.output("joined", flow.sql("select t.a from t, u where t.a = u.a and 1 / t.b > 0"))
     flow.output("guarded", flow.sql("select a from t where b <> 0 and a / b > 0"))
+    flow.output("some", flow.sql("select a from t where exists (select 1 from u where u.c <> 0 and 2 / u.c = t.a)"))
     flow.output("sub", flow.sql("select a, (select sum(1 / c) from u where u.a = t.a) x from t"))
     with flow.start() as run:
         run.insert("t", [(1, 0, None, None), (2, 1, None, None)])
         run.insert("u", [(2, 1), (3, 0)])  # of the row that fails, no query asks for
         run.advance()
-        assert [sorted(run.snapshot(n)) for n in ("joined", "guarded", "sub")] == [
-            [(2,)], [(2,)], [(1, None), (2, 1.0)],
+        assert [sorted(run.snapshot(n)) for n in ("joined", "guarded", "some", "sub")] == [
+            [(2,)], [(2,)], [(2,)], [(1, None), (2, 1.0)],
         ]  # fmt: skip
