@@ -23,7 +23,7 @@ def tables(tmp_path_factory):
 def in_common(value, other):
     """A number with as many places as both systems give: where ours is a decimal and DuckDB's a float, ours."""
     if isinstance(value, decimal.Decimal) and isinstance(other, (float, decimal.Decimal)):
-        exponents = [v.as_tuple().exponent for v in (value, other) if isinstance(v, decimal.Decimal)]
+        exponents = [int(v.as_tuple().exponent) for v in (value, other) if isinstance(v, decimal.Decimal)]
         return decimal.Decimal(other).quantize(decimal.Decimal(1).scaleb(max(exponents)), decimal.ROUND_HALF_UP)
     return other
 
