@@ -73,7 +73,7 @@ select distinct on (a) a, b, s from t order by a, b, s
 select a, b from t where a = 1 union all (select a, c from u order by c limit 2)
 select a, count(*) from t group by all
 select coalesce(a, -1), nullif(b, 1), abs(b), b // 2, b % 3, b / 2 from t
-select upper(s), length(s), s || 'y', substring(s, 1, 1) from t
+select upper(s), length(s), s || 'y', concat(s, 'y', s), substring(s, 1, 1) from t
 select a from t where exists (select sum(c) from u where u.a = t.a having sum(c) > 2)
 select a, (select u.c from u where u.a = t.a union select 0 order by 1 limit 1) from t
 select a from t group by a having a in (select a from u)

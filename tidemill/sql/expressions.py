@@ -12,7 +12,7 @@ from tidemill.errors import SchemaError, SqlError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import BoundCall, BoundLiteral
-from tidemill.expressions.expr import Call, Cast, Expr, Literal
+from tidemill.expressions.expr import Call, Cast, Expr, Literal, lit
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.schema import Schema
@@ -127,9 +127,11 @@ class Expressions(ExpressionParser):
             raise self.names.error(node, f"function `{name}` is not supported in dialect {self.dialect.name}", hint)
         if why := self._differs(name, node.expressions):
             raise self.unsupported(node, why)
+        if name == "concat" and self.dialect.functions is not None:  # which passes over NULL, as || does not
+            return Call("concat", tuple(Call("coalesce", (self.expression(a), lit(""))) for a in node.expressions))
         return super().function(node)
 
-    def _differs(self, name: str, given: list[exp.Expression]) -> str:  # noqa: PLR0911 - one line a function
+    def _differs(self, name: str, given: list[exp.Expression]) -> str:
         """Return why a call means something else in the dialect, or may."""
         if self.dialect.functions is None:
             return ""
@@ -141,10 +143,8 @@ class Expressions(ExpressionParser):
             dtype = self.names.type_of(self.expression(given[0]), given[0]) if given else None
             if dtype is None or not dtype.is_decimal:
                 return ": ROUND is for decimals, since floats are rounded differently"
-        if name in ("greatest", "least", "concat") and any(isinstance(a, exp.Null) for a in given):
+        if name in ("greatest", "least") and any(isinstance(a, exp.Null) for a in given):
             return ": a bare NULL has no type"
-        if name == "concat":
-            return ": CONCAT passes over NULL here, which || does not: write ||, with coalesce"
         return ""
 
     def substring(self, node: exp.Substring) -> Expr:

@@ -223,7 +223,7 @@ class Lowering:
         own = {f.name for f in node.left.columns}, {f.name for f in node.right.columns}
         for condition in node.conditions:
             pair = _pair(condition, *own)
-            if pair is None:
+            if pair is None or self.names.can_fail(condition):  # which would be computed for rows without a partner
                 rest.append(condition)
             else:
                 keys.append(pair)

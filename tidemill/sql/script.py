@@ -15,17 +15,17 @@ from tidemill.collections.collection import Collection, own
 from tidemill.dataflow.graph import explain
 from tidemill.dataflow.nodes import Node as GraphNode
 from tidemill.errors import SchemaError, SqlError, TidemillError
-from tidemill.expressions.expr import Alias, Column, col
+from tidemill.expressions.expr import Alias, Column, Expr, col
 from tidemill.expressions.room import with_room
 from tidemill.expressions.schema import Field, Schema
 from tidemill.sql.describe import described
 from tidemill.sql.dialects import Dialect, dialect_named
 from tidemill.sql.expressions import type_of
 from tidemill.sql.lower import Lowering
-from tidemill.sql.plan import Get, Node, Project
+from tidemill.sql.plan import Get, Named, Node, Project
 from tidemill.sql.queries import Queries
 from tidemill.sql.rewrite import Rewriter
-from tidemill.sql.scopes import Names, Relation, Visible
+from tidemill.sql.scopes import Names, Relation, Visible, shown
 from tidemill.sql.syntax import Source, parse, start_of
 from tidemill.sql.trees import is_null
 
@@ -239,7 +239,7 @@ class _Script:
             if is_null(column.expr):
                 hint = "say of which, as in CAST(NULL AS BIGINT)"
                 raise self.names.error(node, f"column `{one}` is NULL and has no type", hint)
-        named = tuple(self.names.column(c.expr, n, node) for n, c in zip(names, relation.columns, strict=True))
+        named = tuple(self.selected(c.expr, n, node) for n, c in zip(names, relation.columns, strict=True))
         plan: Node = Project(input=relation.plan, named=named, columns=tuple(f for f, _ in named))
         plan = Rewriter(self.names).plan(plan)
         self.plans.append((name, plan))
@@ -249,6 +249,13 @@ class _Script:
             raise self.names.error(node, str(error.args[0])) from None
         chosen = zip(plan.columns, names, strict=True)
         return rows.collection.select(*(Alias(col(rows.at[f.name]), n) for f, n in chosen))
+
+    def selected(self, expression: Expr, name: str, node: exp.Expression) -> Named:
+        """Return a column of the result, under its own name also where plans are shown."""
+        field, made = self.names.column(expression, name, node)
+        if shown(field) != name:
+            field = self.names.field(name, field.dtype, nullable=field.nullable)
+        return field, made
 
 
 @with_room

@@ -116,7 +116,6 @@ class _Strict:
     _match_text_seq: Callable[..., Any]
     _retreat: Callable[[int], None]
     _parse_id_var: Callable[..., Any]
-    _parse_types: Callable[..., Any]
     _parse_number: Callable[[], Any]
     _parse_wrapped: Callable[..., Any]
     _parse_wrapped_csv: Callable[..., Any]
@@ -142,6 +141,10 @@ class _Strict:
 
     def _parse_statement(self) -> Any:
         return self._spanned(super()._parse_statement)  # type: ignore[misc]
+
+    def _parse_types(self, *args: Any, **options: Any) -> Any:
+        rule = super()._parse_types  # type: ignore[misc]
+        return self._spanned(lambda: rule(*args, **options))
 
     def _parse_expression(self) -> Any:
         return self._spanned(super()._parse_expression)  # type: ignore[misc]
@@ -219,6 +222,7 @@ def _grammar(name: str) -> Any:
     class Strict(_Strict, base):  # type: ignore[misc, valid-type]
         """The dialect's grammar; calls stay calls by name, but for the few that have a syntax of their own."""
 
+        ADD_JOIN_ON_TRUE = False  # a condition that is missing is an error
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = rules
 

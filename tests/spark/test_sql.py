@@ -1,0 +1,42 @@
+"""SQL on Spark: rendered and live, it gives what the other engines give."""
+
+import random
+
+import pytest
+from sql_judge import flow_of
+from sql_queries import TABLES, history
+
+import tidemill as tm
+from tidemill.testing import all_at_once
+from tidemill.testing.livespark import SparkLive
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+QUERIES = {
+    "joins": "select t.a, u.c, v.x from t left join u on t.a = u.a and u.c > 1 join v on v.k = t.b",
+    "marks": "select a, a in (select a from u) as m, b > all (select c from u where u.a <> t.a) as n from t",
+    "counts": "select a, (select count(*) from u where u.c < t.b) c from t where a not in (select k from v)",
+    "sets": "select a, s, grouping(a) g, count(*) n from t group by rollup (a, s)",
+    "loop": "with recursive r(a, c) as (select a, c from u union select r.a, u.c from r, u where r.c = u.a) select * from r",
+    "first": "select a, b from t qualify row_number() over (partition by a order by b, s) = 1",
+}
+
+
+@pytest.mark.parametrize("rendering", ["spark", SparkLive(in_driver=0)], ids=["rendered", "live"])
+def test_sql_on_spark(rendering):
+    flow = flow_of(TABLES, QUERIES)
+    found = {name: [] for name in TABLES}
+    for time, changes in enumerate(history(random.Random(3), batches=2, size=4)):
+        for name, (inserted, deleted) in changes.items():
+            found[name] += [(row, time, 1) for row in inserted] + [(row, time, -1) for row in deleted]
+    tm.testing.check_equivalent(flow, found, engines=["reference", rendering], batchings=[all_at_once])
+
+
+def test_a_second_row_of_a_scalar_subquery_fails_on_spark(spark):
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64"})
+    flow.output("o", flow.sql("select x.a, (select y.a + 1 from t y where y.a = x.a) b from t x"))
+    with flow.start(tm.Spark(spark)) as run:
+        run.insert("t", [(1,), (1,)])
+        with pytest.raises(tm.errors.StepError, match=r"scalar subquery at line 1 has 2 rows of key \(1,\)"):
+            run.advance()

@@ -1,0 +1,171 @@
+"""What is wrong with a text is said with its place, in bounded time, and leaves the dataflow as it was."""
+
+import pytest
+
+import tidemill as tm
+from tidemill.errors import SqlError
+
+
+@pytest.fixture
+def flow():
+    made = tm.Dataflow()
+    made.input("t", {"a": "int64", "b": "int64", "s": "string", "d": "date"})
+    made.input("u", {"a": "int64", "c": "int64"})
+    return made
+
+
+@pytest.mark.parametrize(
+    "text, column, reason",
+    [
+        ("select a,, b from t", 10, "nothing stands beside a comma"),
+        ("select a from t,", 16, "nothing stands beside a comma"),
+        ("select a from t group by", 1, "GROUP BY without anything"),
+        ("select t.a from t left join u", 29, "a JOIN without ON or USING: write CROSS JOIN"),
+        ("select 'a", 8, "ends what is opened here"),
+        ("", 1, "there is no SQL in this text"),
+        ("select x from t", 8, "no column `x`"),
+        ("select t.x from t", 8, "no column `x` in `t`"),
+        ("select z.a from t", 8, "no table `z` in FROM"),
+        ("select a from w", 15, "no table `w`: there are"),
+        ("select a from t, u", 8, "column `a` is ambiguous"),
+        ("select * from t join t on true", 22, "table `t` is twice in FROM"),
+        ("select * from t join u using (c)", 31, "no column `c` to join by"),
+        ("select b, count(*) from t group by a", 8, "`b` is neither in GROUP BY nor in an aggregate"),
+        ("select (select c from u where u.a = t.b) x from t group by a", 8, "`b` is neither"),
+        ("select a from t having a > 1", 8, "`a` is neither"),
+        ("select a from t where sum(a) > 1", 23, "an aggregate in WHERE"),
+        ("select sum(sum(a)) from t", 8, "an aggregate inside an aggregate"),
+        ("select a from t where row_number() over (order by a) = 1", 23, "a window call in WHERE"),
+        ("select a from t where a", 23, "WHERE: `a` is of type int64: expected bool"),
+        ("select a + s from t", 8, r"`a \+ s` gets int64 and string"),
+        ("select a from t where exists (select sum(t.a) from u)", 38, "an aggregate of columns of a query around"),
+        ("select a from t union select a, c from u", 23, "UNION of 1 columns with 2"),
+        ("select a from t union select s from t", 23, "values of types int64 and string in one column"),
+        ("select a from t where a in (select a, c from u)", 23, "1 values are compared with 2 columns"),
+        ("select (select a, c from u) from t", 8, "has one column: this one has 2"),
+        ("select null as x", 1, "column `x` is NULL and has no type"),
+        ("select a, b as a from t", 1, "two columns are called `a`"),
+        ("select a from t order by 3", 26, "ORDER BY 3: there are 1 columns"),
+        ("select distinct a from t order by b", 35, "ORDER BY of a SELECT DISTINCT"),
+        ("select a from t limit a", 23, "take a number that is written out"),
+        ("with x as (select 1 as a), x as (select 2 as a) select * from x", 28, "`x` is twice in WITH"),
+        ("select sum(a) over w from t", 20, "no window `w`"),
+        ("select array(1, 2)[0]", 8, "is not supported"),
+        ("select frobnicate(a) from t", 8, "no function `frobnicate`"),
+        ("select try_cast(s as int) from t", 8, "TRY_CAST"),
+        ("select rand() from t", 8, "it is no function of the row"),
+        ("select current_date from t", 8, "it is no function of the row"),
+        ("select cast(a as float) from t", 18, "write DOUBLE"),
+        ("select * from t tablesample (10 percent)", 30, "TABLESAMPLE"),
+        ("select a from t for update", 1, "`LOCKS` in SELECT is not supported"),
+        ("select * from range(3)", 15, "table function `range`"),
+        ("select * from t pivot (sum(a) for b in (1, 2))", 24, "PIVOT"),
+        ("insert into t values (1)", 1, "statement INSERT is not supported"),
+        ("explain select 1", 1, "statement EXPLAIN is not supported"),
+        ("select 1; select 2", 1, "a query in a script has no name"),
+        ("create table x (a float)", 19, "type FLOAT is not supported"),
+        ("create table x (a bigint, a bigint)", 14, "is given twice"),
+        ("create table x (a bigint primary key, b bigint primary key)", 14, "two primary keys"),
+        ("create table x (a bigint default 1)", 17, "is not supported"),
+        ("create table t (a bigint)", 14, "`t` is there already"),
+        ("create table x as select 1", 1, "CREATE TABLE of this form"),
+        ("create or replace view x as select 1", 1, "REPLACE"),
+        ("create view v (p, q) as select 1", 16, "2 names for 1 columns"),
+        ("create table x (a bigint); create view v as select b from x", 52, "no column `b`"),
+    ],
+)
+def test_errors_name_the_place_and_leave_the_flow_as_it_was(flow, text, column, reason):
+    before = list(flow.graph.nodes)
+    with pytest.raises(SqlError, match=reason) as caught:
+        flow.sql(text)
+    assert (caught.value.line, caught.value.column) == (1, column)
+    assert flow.graph.nodes == before
+    assert isinstance(caught.value, tm.errors.TidemillError)
+
+
+def test_messages_show_the_line(flow):
+    with pytest.raises(SqlError) as caught:
+        flow.sql("select a,\n       orign\nfrom t")
+    error = caught.value
+    assert (error.line, error.column, error.hint) == (2, 8, "there are: 'a', 'b', 's', 'd'")
+    assert str(error).splitlines()[1:] == ["         orign", "         ^"]
+
+
+def test_dialects_are_named(flow):
+    with pytest.raises(SqlError, match="dialect='oracle': there are: 'spark'"):
+        flow.sql("select 1", dialect="oracle")
+
+
+@pytest.mark.parametrize(
+    "text, dialect, reason",
+    [
+        ("select substring(s, 0, 2) from t", "duckdb", "from 1 on"),
+        ("select left(s, -1) from t", "postgres", "from 1 on"),
+        ("select weekday(d) from t", "postgres", "function `weekday` is not supported in dialect postgres"),
+        ("select extract(dow from d) from t", "duckdb", "expected one of"),
+        ("select cast(a / 2 as bigint) from t", "duckdb", "another result for a cast"),
+        ("select s like '\\%' from t", "duckdb", "no escape"),
+        ("select round(a / 2e0, 1) from t", "postgres", "ROUND is for decimals"),
+        ("select t.a from t, u right join t x on x.a = u.a", "postgres", "RIGHT JOIN after a comma"),
+    ],
+)
+def test_functions_that_differ_between_dialects_are_refused(flow, text, dialect, reason):
+    with pytest.raises(SqlError, match=reason):
+        flow.sql(text, dialect)
+
+
+def test_deep_and_long_texts(flow):
+    with pytest.raises(SqlError, match="nested too deeply"):
+        flow.sql("select " + "(" * 10_000 + "1" + ")" * 10_000)
+    terms = " or ".join(f"a = {i}" for i in range(5_000))
+    assert flow.sql(f"select a from t where {terms}").schema.names == ("a",)
+    ctes = ", ".join(f"c{i} as (select a from {f'c{i - 1}' if i else 't'})" for i in range(1_000))
+    assert flow.sql(f"with {ctes} select * from c999").schema.names == ("a",)
+
+
+def test_hostile_names(flow):
+    odd = "a\"b'`\n;--"
+    flow.input("odd table", {odd: "int64", "self": "int64", "emit": "int64", "k": "int64"})
+    quoted = '"' + odd.replace('"', '""') + '"'
+    text = f'select {quoted}, self, emit, max(k) over (order by emit) k from "odd table" where {quoted} > 0'
+    flow.output("o", flow.sql(text, "duckdb"))
+    with flow.start() as run:
+        run.insert("odd table", [(1, 2, 3, 4)])
+        run.advance()
+        assert list(run.snapshot("o")) == [(1, 2, 3, 4)]
+        assert run.snapshot("o").schema.names == (odd, "self", "emit", "k")
+
+
+def test_a_second_row_of_a_scalar_subquery_fails_the_step_and_may_be_retracted(flow):
+    """The kind of defect: a second row that is dropped, or a query that asks for none of the rows at fault failing."""
+    flow.output("one", flow.sql("select a, (select c from u where u.a = t.a) c from t"))
+    flow.output("all", flow.sql("select a, (select max(x.c) from (select (select c from u where a > 7) c) x) c from t"))
+    with flow.start() as run:
+        run.insert("t", [(1, 1, None, None), (None, 1, None, None)])
+        run.insert("u", [(1, 5), (2, 6), (2, 7), (None, 1), (None, 1)])  # no row of t asks for 2, nor finds NULL
+        run.advance()
+        assert sorted(run.snapshot("one").counts(), key=str) == [(1, 5), (None, None)]
+        run.insert("u", [(1, 6)])
+        with pytest.raises(tm.errors.StepError, match=r"scalar subquery at line 1 has 2 rows of key \(1,\), not one"):
+            run.advance()
+        run.delete("u", [(1, 5)])
+        run.advance()
+        assert sorted(run.snapshot("one").counts(), key=str) == [(1, 6), (None, None)]
+        run.insert("u", [(8, 1), (9, 1)])
+        with pytest.raises(tm.errors.StepError, match="scalar subquery at line 1 has 2 rows, not one"):
+            run.advance()
+
+
+def test_no_rewrite_adds_an_error_of_a_row(flow):
+    """Conditions that fail for some row are looked at for no more rows than as written."""
+    flow.output("joined", flow.sql("select t.a from t, u where t.a = u.a and 1 / t.b > 0"))
+    flow.output("guarded", flow.sql("select a from t where b <> 0 and a / b > 0"))
+    flow.output("some", flow.sql("select a from t where exists (select 1 from u where u.c <> 0 and 2 / u.c = t.a)"))
+    flow.output("sub", flow.sql("select a, (select sum(1 / c) from u where u.a = t.a) x from t"))
+    with flow.start() as run:
+        run.insert("t", [(1, 0, None, None), (2, 1, None, None)])
+        run.insert("u", [(2, 1), (3, 0)])  # of the row that fails, no query asks for
+        run.advance()
+        assert [sorted(run.snapshot(n)) for n in ("joined", "guarded", "some", "sub")] == [
+            [(2,)], [(2,)], [(2,)], [(1, None), (2, 1.0)],
+        ]  # fmt: skip

@@ -1,0 +1,110 @@
+"""Scripts: tables are inputs, materialized views outputs, and views can be used by name."""
+
+import datetime as dt
+from decimal import Decimal
+
+import pytest
+
+import tidemill as tm
+
+SHOP = """
+  CREATE TABLE orders (id BIGINT PRIMARY KEY, customer BIGINT NOT NULL, amount DECIMAL(12,2), at TIMESTAMP);
+  CREATE VIEW large AS SELECT * FROM orders WHERE amount > 100;
+  CREATE MATERIALIZED VIEW by_customer AS
+    SELECT customer, count(*) AS n, sum(amount) AS total FROM large GROUP BY customer;
+"""
+
+
+def test_a_script_and_a_query_over_its_views():
+    flow = tm.Dataflow("shop")
+    views = flow.sql(SHOP)
+    assert list(views) == ["large", "by_customer"]
+    assert str(flow.graph.inputs["orders"].schema) == (
+        "(id: int64 not null, customer: int64 not null, amount: decimal(12,2), at: timestamp)"
+    )
+    top = flow.sql(
+        "SELECT * FROM by_customer ORDER BY total DESC LIMIT 1", tables={"by_customer": views["by_customer"]}
+    )
+    flow.output("top", top)
+    with flow.start() as run:
+        run.upsert("orders", [(1, 7, 150, dt.datetime(2024, 1, 1)), (2, 7, 50, None), (3, 8, 101, None)])
+        run.advance()
+        assert sorted(run.snapshot("by_customer")) == [(7, 1, Decimal("150.00")), (8, 1, Decimal("101.00"))]
+        run.upsert("orders", [(2, 8, 500, None)])
+        run.advance()
+        assert list(run.snapshot("top")) == [(8, 2, Decimal("601.00"))]
+
+
+def test_from_sql_and_dotted_names():
+    text = """
+      create table gold.fact (id int, part text, primary key (id, part));
+      create materialized view gold.sizes (p, n) as select part, count(*) from gold.fact f group by part;
+      create materialized view doubled as select p, n * 2 as n from gold.sizes where gold.sizes.n > 0;
+    """
+    flow = tm.Dataflow.from_sql(text, dialect="postgres")
+    with flow.start() as run:
+        run.insert("gold.fact", [(1, "a"), (2, "a")])
+        run.advance()
+        assert list(run.snapshot("gold.sizes")) == [("a", 2)]
+        assert list(run.snapshot("doubled")) == [("a", 4)]
+
+
+def test_names_by_dialect():
+    flow = tm.Dataflow()
+    flow.input("Flights", {"Origin": "string", "delay": "int64"})
+    assert flow.sql("select ORIGIN, Flights.delay from FLIGHTS").schema.names == ("ORIGIN", "delay")
+    assert flow.sql('select "Origin", DELAY from "Flights"', "postgres").schema.names == ("Origin", "delay")
+    with pytest.raises(tm.errors.SqlError, match="no table `flights`"):
+        flow.sql("select 1 from Flights", "postgres")
+
+
+def test_division_and_nulls_order_by_dialect():
+    found = {}
+    for dialect in ("spark", "postgres", "duckdb"):
+        flow = tm.Dataflow()
+        flow.input("t", {"a": "int64"})
+        flow.output("half", flow.sql("select a / 2 as half from t where a is not null", dialect))
+        flow.output("first", flow.sql("select a from t order by a desc limit 1", dialect))
+        with flow.start() as run:
+            run.insert("t", [(5,), (None,)])
+            run.advance()
+            found[dialect] = (*run.snapshot("half"), *run.snapshot("first"))
+    assert found == {
+        "spark": ((2.5,), (5,)), "postgres": ((2,), (None,)), "duckdb": ((2.5,), (5,)),
+    }  # fmt: skip
+
+
+def test_explain_adds_nothing():
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64"})
+    before = list(flow.graph.nodes)
+    text = flow.explain_sql("select a, count(*) n from t where b > 1 group by a")
+    assert text.startswith("1 Project a, count AS n\n  2 Project a, count\n    3 Group by a: COUNT(*) AS count\n")
+    assert "Filter b > 1" in text
+    assert "operators:\n" in text
+    assert flow.graph.nodes == before
+
+
+def test_the_same_subplan_is_computed_once():
+    """Q11 joins the same three tables twice: the dataflow has the joins once."""
+    from benchmarks.tpch_queries import QUERIES
+    from tidemill.dataflow.passes.pipeline import optimised
+
+    flow = tm.Dataflow()
+    flow.input(
+        "partsupp",
+        {"ps_partkey": "int64", "ps_suppkey": "int64", "ps_availqty": "int32", "ps_supplycost": "decimal(15,2)"},
+    )
+    flow.input("supplier", {"s_suppkey": "int64", "s_nationkey": "int64"})
+    flow.input("nation", {"n_nationkey": "int64", "n_name": "string"})
+    flow.output("o", flow.sql(QUERIES[11], "duckdb"))
+    kinds = [type(n).__name__ for n in optimised(flow.graph, takes=()).nodes]
+    assert kinds.count("Join") <= 3  # two of the tables, and one with the threshold
+
+
+def test_common_conditions_of_or_become_join_keys():
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64"})
+    flow.input("u", {"a": "int64", "c": "int64"})
+    text = "select t.b from t, u where (t.a = u.a and b = 1) or (c = 2 and t.a = u.a)"
+    assert "Join inner on a = a" in flow.explain_sql(text)
