@@ -8,7 +8,7 @@ from sql_queries import TABLES, history
 
 import tidemill as tm
 from tidemill.testing import all_at_once
-from tidemill.testing.livespark import SparkLive
+from tidemill.testing.spark_engines import SparkLive
 
 pytestmark = pytest.mark.usefixtures("spark")
 
