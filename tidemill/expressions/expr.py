@@ -86,7 +86,12 @@ class Expr:
     __rshift__, __rrshift__ = _binary("shift_right")
     __lt__, __gt__ = _binary("lt")[0], _binary("gt")[0]
     __le__, __ge__ = _binary("le")[0], _binary("ge")[0]
-    __eq__, __ne__ = _binary("eq")[0], _binary("ne")[0]  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
+        return call("eq", self, other)
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        return call("ne", self, other)
 
     def __neg__(self) -> Expr:
         return call("negate", self)
