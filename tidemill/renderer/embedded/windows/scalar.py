@@ -201,6 +201,7 @@ class Scalar:
         self, calls: Sequence[_Framed | _Ranking], by: OrderColumn, dtype: DType, reach: Reach, kept: Ints
     ) -> None:
         self._calls, self._by, self._dtype, self._reach, self._kept = calls, by, dtype, reach, kept
+        self._has_ranks = any(isinstance(call, _Ranking) for call in calls)
 
     @staticmethod
     def of(windows: Windows, types: Sequence[DType], reach: Reach | None, kept: Ints) -> Scalar | None:
@@ -215,25 +216,26 @@ class Scalar:
 
     def changed(self, index: OrderIndex, edits: Edits) -> Changed | None:
         """Return how rows change when edits are made; None where not a few are looked at, or a sum is too large."""
-        reach, size = self._reach, index.size
-        if 4 * sum(reach.rows) > ROWS:
-            return None
-        run = _run_of_few(index, edits, reach, self._by, self._dtype, None)
-        if run is None:
-            return None
-        low, high, first, end = run
+        reach, size, (before, after) = self._reach, index.size, self._reach.rows
         places, copies = edits.places.tolist(), edits.copies.tolist()
+        if not self._has_ranks:  # then the bounds are arithmetic
+            low, high = max(places[0] - after, 0), min(places[-1] - min(copies[-1], 0) + before, size)
+            first, end = max(low - before, 0), min(high + after, size)
+        elif (run := _run_of_few(index, edits, reach, self._by, self._dtype, None)) is not None:
+            low, high, first, end = run
+        else:
+            return None
         shift = sum(copies)
         if 2 * (end - first) + shift > ROWS:
             return None
         groups = index.count_groups(first) if reach.counts_groups else 0
         old = [row for piece in index.pieces(first, end) for row in piece.T.tolist()]
         new = _edited(old, [*zip([place - first for place in places], edits.rows.T.tolist(), copies, strict=True)])
-        before = self._valued(_Seen(old, range(low - first, high - first), first, groups, size))
-        after = self._valued(_Seen(new, range(low - first, high - first + shift), first, groups, size + shift))
-        if before is None or after is None:
+        valued = self._valued(_Seen(old, range(low - first, high - first), first, groups, size))
+        new_valued = self._valued(_Seen(new, range(low - first, high - first + shift), first, groups, size + shift))
+        if valued is None or new_valued is None:
             return None
-        gone, come = _differing(before, after, [(place - low, n) for place, n in zip(places, copies, strict=True)])
+        gone, come = _differing(valued, new_valued, [(place - low, n) for place, n in zip(places, copies, strict=True)])
         return Changed(self._block([*gone, *come]), len(gone))
 
     def _valued(self, seen: _Seen) -> list[_Row] | None:
