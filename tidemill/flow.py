@@ -106,8 +106,9 @@ class Dataflow(Building):
         >>> flights = flow.input("flights", {"origin": "string", "delay": "int64"})
         >>> print(flow.explain_sql("SELECT origin FROM flights WHERE delay > 15"))  # doctest: +ELLIPSIS
         1 Project origin
-          2 Filter delay > 15
-            3 Get flights
+          2 Project origin
+            3 Filter delay > 15
+              4 Get flights
         <BLANKLINE>
         operators:
         ...

@@ -74,6 +74,17 @@ def test_division_and_nulls_order_by_dialect():
     }  # fmt: skip
 
 
+def test_division_of_what_is_computed_later_is_whole_where_both_sides_are():
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "m": "decimal(12,2)"})
+    made = flow.sql(
+        "select sum(a) / count(*) as x, sum(m) / count(*) as y, (select max(a) from t) / 2 as z, "
+        "sum(sum(a)) over () / 2 as w, case when exists (select 1 from t) then 1 else 2 end / 2 as v from t",
+        "postgres",
+    )
+    assert [f.dtype.name for f in made.schema] == ["int64", "decimal", "int64", "int64", "int64"]
+
+
 def test_explain_adds_nothing():
     flow = tm.Dataflow()
     flow.input("t", {"a": "int64", "b": "int64"})

@@ -10,10 +10,11 @@ from sqlglot import exp
 
 from tidemill.errors import SchemaError, SqlError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate
+from tidemill.expressions.aggregates import bind_aggregate
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.expr import Call, Cast, Expr, Literal, lit
-from tidemill.expressions.functions import FUNCTIONS
+from tidemill.expressions.functions import FUNCTIONS, NULL
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules
@@ -21,11 +22,13 @@ from tidemill.expressions.sql_windows import window_call
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType, list_type
 from tidemill.expressions.types import decimal_type as decimal_of
+from tidemill.expressions.windows.binding import bind_windows
+from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall
 from tidemill.sql.dialects import Dialect
 from tidemill.sql.scopes import Names, Relation, Scope
 from tidemill.sql.syntax import Source
-from tidemill.sql.trees import Sub, walked
+from tidemill.sql.trees import Sub, mapped
 
 QueryBinder = Callable[[exp.Expression, "Scope | None"], Relation]
 
@@ -140,7 +143,7 @@ class Expressions(ExpressionParser):
         if name in ("substring", "substr") and len(given) not in (2, 3):
             return ": expected a text, a place and a length"
         if name == "round":
-            dtype = self.names.type_of(self.expression(given[0]), given[0]) if given else None
+            dtype = self.type_of(self.expression(given[0]), given[0]) if given else None
             if dtype is None or not dtype.is_decimal:
                 return ": ROUND is for decimals, since floats are rounded differently"
         if name in ("greatest", "least") and any(isinstance(a, exp.Null) for a in given):
@@ -174,8 +177,8 @@ class Expressions(ExpressionParser):
         plain = resolve(value)
         if isinstance(plain, Literal) and isinstance(plain.value, str) and to in (DATE, TIMESTAMP):
             return _folded(Cast(Literal(plain.value), to))
-        if self.dialect.functions is not None and not subquery_or_aggregate(value):
-            given = self.names.type_of(value, node)
+        if self.dialect.functions is not None:
+            given = self.type_of(value, node)
             rounds = to.is_integer and given.is_numeric and not given.is_integer
             prints = to == STRING and not (given.is_integer or given in (STRING, DATE) or given.name == "null")
             if rounds or prints:
@@ -186,15 +189,32 @@ class Expressions(ExpressionParser):
     def divide(self, node: exp.Div) -> Expr:
         """Return a division, as the dialect has it."""
         args = self.expression(node.this), self.expression(node.expression)
-        if self.dialect.name == "spark" or (any(map(subquery_or_aggregate, args)) and not self.dialect.whole_division):
-            return Call("divide", args) if self.dialect.name == "spark" else _float_division(args)
         if self.dialect.float_division:
-            return _float_division(args)
-        if any(map(subquery_or_aggregate, args)):
-            why = ": whether / is of whole numbers is not known yet here: cast both sides, as in a::double / b"
-            raise self.unsupported(node, why)
-        types = [self.names.type_of(a, node) for a in args]
-        return Call("int_divide" if all(t.is_integer for t in types) else "divide", args)
+            return Call("divide", tuple(Cast(a, FLOAT64) for a in args))
+        whole = self.dialect.whole_division and all(self.type_of(a, node).is_integer for a in args)
+        return Call("int_divide" if whole else "divide", args)
+
+    def type_of(self, expression: Expr, node: Any) -> DType:
+        """Return the type of an expression that may have subqueries, aggregates and window calls in it."""
+        names = self.names
+
+        def typed(part: Expr) -> Expr | None:
+            if isinstance(part, Sub):
+                dtype = names.type_of(part.values[0], node) if part.kind == "scalar" else BOOL
+                return lit(None) if dtype == NULL else lit(None).cast(dtype)
+            if isinstance(part, Call) and part.function == GROUPING:
+                return lit(0)
+            if not isinstance(part, (Aggregate, WindowCall)):
+                return None
+            inner = mapped(part, lambda e: None if e is part else typed(e))
+            schema = names.schema([inner])
+            if isinstance(inner, Aggregate):
+                return lit(None).cast(bind_aggregate(inner, inner.function, schema).output)
+            assert isinstance(inner, WindowCall)
+            (bound,) = bind_windows([("call", inner)], schema)
+            return lit(None).cast(value_fields(bound.windows)[0].dtype)
+
+        return names.type_of(mapped(expression, typed), node)
 
     def whole_division(self, node: exp.IntDiv) -> Expr:
         """Return a division without its rest."""
@@ -303,18 +323,6 @@ class Expressions(ExpressionParser):
 
 
 _PARTS: Final = frozenset(("year", "month", "day", "quarter", "week", "hour", "minute", "doy"))
-
-
-def subquery_or_aggregate(expression: Expr) -> bool:
-    """Return whether there is something in an expression that has no type before it is computed."""
-    return any(
-        isinstance(p, (Sub, Aggregate, WindowCall)) or (isinstance(p, Call) and p.function == GROUPING)
-        for p in walked(expression)
-    )
-
-
-def _float_division(args: tuple[Expr, Expr]) -> Expr:
-    return Call("divide", tuple(Cast(a, FLOAT64) for a in args))
 
 
 def _is_positive(node: exp.Expression) -> bool:

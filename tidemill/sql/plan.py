@@ -29,8 +29,6 @@ class Node:
 
     columns: tuple[Field, ...]
     """Its columns; those below it are not seen above, but where a node says so."""
-    line: int | None = None
-    """The line of the text that it is of."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
