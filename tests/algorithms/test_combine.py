@@ -34,6 +34,7 @@ def over(engine, kind, values, *queries, **sums):
     return [found[q] if len(sums) > 1 else found[q][0] for q in queries]
 
 
+@pytest.mark.slow
 def test_floats_are_rounded_once_and_nothing_is_taken_away(engine):
     frames = [(0, 1), (0, 2), (1, 3), (2, 4), (3, 5)]
     found = over(engine, "float64", [1.0, 2.0, math.nan, 3.0, 4.0], *frames, total=combine.sum("x"))
@@ -54,6 +55,7 @@ def test_only_the_sum_itself_may_overflow(engine):
         over(engine, "int64", [most, 1], (0, 2), total=combine.sum("x"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [3, 300])
 @pytest.mark.parametrize("values", [lambda t: -1, lambda t: -1 - t, lambda t: (-1) ** t * (2**61 + t)])
 def test_sums_and_means_of_more_than_2_31_rows(places, values):
@@ -114,6 +116,7 @@ INDEXES: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", INDEXES)
 def test_indexes_of_every_type(engine, kind):
     flow = tm.Dataflow("indexes")
@@ -157,6 +160,7 @@ def test_what_cannot_be_is_said_when_the_graph_is_built():
         BlockShape(bits=0)
 
 
+@pytest.mark.slow
 def test_means_and_spreads_are_rounded_once(engine, falls_back):
     sums: dict[str, Any] = {
         "mean": combine.avg("x"),
@@ -218,6 +222,7 @@ def test_states_of_values_by_column_are_those_of_each(combiner, values):
     assert found == [combiner.state(v) for v in values]
 
 
+@pytest.mark.slow
 @examples(60)
 @given(
     st.lists(st.lists(st.one_of(st.none(), st.lists(st.none() | st.integers(0, 9), min_size=1, max_size=4)))),

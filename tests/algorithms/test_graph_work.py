@@ -30,6 +30,7 @@ def a_way(n):
     return [(i, i + 1, 1) for i in range(n)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rows_an_edge"),
     [("connected_components", 10), ("scc", 30), ("k_core", 16), ("triangle_count", 20)],
@@ -42,6 +43,7 @@ def test_state_is_some_rows_an_edge_of_a_random_graph(name, rows_an_edge):
         assert set(run.snapshot("found")) == set(ALGORITHMS[name].oracle(edges, []))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["connected_components", "scc"])
 def test_what_nodes_are_called_makes_no_difference_to_the_state(name):
     edges, dice = random_edges(), random.Random(1)
@@ -60,6 +62,7 @@ def test_what_is_on_no_cycle_costs_scc_a_few_rows_an_edge():
         assert len(run.snapshot("found")) == len({n for e in edges for n in e[:2]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backwards", [False, True])
 def test_components_in_a_row_are_found_in_few_rounds(backwards):
     """Pairs of nodes, each leading to the next: the first leader is of all behind it, and only its own pair is found."""
@@ -80,6 +83,7 @@ def test_components_in_a_row_are_found_in_few_rounds(backwards):
             run.advance()
 
 
+@pytest.mark.slow
 def test_a_long_way_needs_no_limit_of_iterations():
     with run_of("scc", [*a_way(300), (300, 0, 1)]) as run:
         assert {component for _, component in run.snapshot("found")} == {0}

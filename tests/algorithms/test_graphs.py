@@ -65,6 +65,7 @@ def expected(name, edges, nodes):
     return dict.fromkeys(ALGORITHMS[name].oracle(list(edges), list(nodes)), 1)
 
 
+@pytest.mark.slow
 @NAMES
 @COORDINATES
 @examples(30, least=12)
@@ -81,6 +82,7 @@ def test_at_every_time_it_is_what_the_oracle_finds(engine, coordinates, name, da
         assert at(changes, t) == expected(name, *(at(found[of], t) for of in ("edges", "nodes"))), t
 
 
+@pytest.mark.slow
 @NAMES
 @examples(8, least=3)
 @given(found=stories())
@@ -166,6 +168,7 @@ def test_a_cycle_that_supports_only_itself_is_not_reached_any_more(engine):
         assert list(run.snapshot("found")) == [(0, 0)]
 
 
+@pytest.mark.slow
 def test_a_long_path_needs_no_limit_of_iterations():
     length = 10_500
     with flow_of("bfs").start() as run:

@@ -44,6 +44,7 @@ def placed(rows, shape, **options):
     return order_sums(rows, index="i", partition_by="p", shape=shape, **combinations(), **options)
 
 
+@pytest.mark.slow
 @COORDINATES
 @examples(12)
 @given(data=st.data(), shape=shapes)
@@ -67,6 +68,7 @@ def test_a_prefix_sum_is_a_fold_over_all_before_the_place(engine, coordinates, d
             assert found[name] == naive, (name, t)
 
 
+@pytest.mark.slow
 @COORDINATES
 @examples(12)
 @given(data=st.data(), shape=shapes)
@@ -93,6 +95,7 @@ def test_an_interval_sum_is_a_fold_over_the_interval(engine, coordinates, data, 
         assert found["sums"] == naive, t
 
 
+@pytest.mark.slow
 @COORDINATES
 @examples(12)
 @given(data=st.data(), shape=shapes, offset=st.integers(-4, 4))
@@ -128,6 +131,7 @@ def test_a_search_counts_rows_or_groups(engine, coordinates, data, shape, offset
             assert found["by groups" if groups else "by rows"] == naive_of_queries, t
 
 
+@pytest.mark.slow
 @COORDINATES
 @examples(10)
 @given(data=st.data(), shape=shapes, back=st.integers(0, 3), on=st.integers(0, 2))
@@ -184,6 +188,7 @@ def same_contents(engine, updates, build, schemas=None):
         assert all(other == first for other in others), t
 
 
+@pytest.mark.slow
 @examples(10)
 @given(rows=placed_updates())
 def test_results_do_not_depend_on_the_shape_of_blocks(engine, rows):
@@ -253,6 +258,7 @@ def test_the_whole_is_what_grouping_gives(engine, rows, shape):
     same_contents(engine, {"rows": rows}, build)
 
 
+@pytest.mark.slow
 @examples(8)
 @given(rows=placed_updates(2), more=placed_updates(2, {"p": [0, 1], "d": [1, 2, 5]}, size=4))
 def test_inside_a_loop(engines, rows, more):

@@ -58,6 +58,7 @@ def stuck():
     return run
 
 
+@pytest.mark.slow
 def test_the_page_asks_for_nothing_and_complains_of_nothing(chromium, tmp_path):
     opened = Opened(chromium, components().to_html(), tmp_path)
     opened.keys("ArrowLeft", "ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight", "Escape", "+", "-", "0")
@@ -137,6 +138,7 @@ def test_a_click_shows_the_updates_of_the_time_that_is_looked_at(chromium, tmp_p
     assert "and 39 more, not on record" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FLOWS, *range(12)])
 def test_folding_and_unfolding_leaves_nothing_on_anything_else(chromium, tmp_path, name):
     flow = random_flow(name) if isinstance(name, int) else FLOWS[name]()
@@ -185,6 +187,7 @@ def test_it_is_dragged_and_zoomed(chromium, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_one_of_a_thing_is_called_one(chromium, tmp_path):
     run = tm.Dataflow("loop").start()
     opened = Opened(chromium, run.to_html(), tmp_path)
@@ -196,6 +199,7 @@ def test_one_of_a_thing_is_called_one(chromium, tmp_path):
     assert f"{len(flow.graph.nodes)} operators, 1 loop\n" in opened.text("aside") + "\n"
 
 
+@pytest.mark.slow
 def test_names_that_mean_something_to_html_are_only_text(chromium, tmp_path):
     run = FLOWS["odd_names"]().start()
     opened = Opened(chromium, run.to_html(), tmp_path)

@@ -28,6 +28,7 @@ def test_nothing_lies_on_anything_else(name, direction):
         assert forbidden(svg) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(20))
 def test_nothing_lies_on_anything_else_in_random_dataflows(block):
     for seed in range(25 * block, 25 * (block + 1)):

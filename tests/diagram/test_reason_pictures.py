@@ -164,6 +164,7 @@ def test_what_is_cut_short_is_whole_in_the_tooltip():
     assert max(box[2] for box in boxes_of(svg)) < 300
 
 
+@pytest.mark.slow
 def test_a_long_chain_has_the_reasons_nearest_to_the_row(hops=150):
     flow = tm.Dataflow()
     edges = flow.input("edges", {"a": "int64", "b": "int64"})

@@ -455,6 +455,7 @@ def test_a_step_takes_one_call_of_fsync_for_its_log_and_one_for_each_file(tmp_pa
     assert not list((tmp_path / "log" / "big").glob(".*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["all", "every other"])
 @pytest.mark.parametrize("ended", [False, True])
 def test_moves_that_a_machine_that_fails_forgets_are_made_anew(tmp_path, monkeypatch, lost, ended):

@@ -40,6 +40,7 @@ class Spilling:
         return tm.Embedded(self.folder / str(self.count), in_memory=0, checkpoint_every=3).start(plan, keep)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 def test_nothing_in_memory_changes_nothing(tmp_path_factory, coordinates):
     @examples(8)
@@ -51,6 +52,7 @@ def test_nothing_in_memory_changes_nothing(tmp_path_factory, coordinates):
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int64", "string"])
 def test_rows_in_order_that_are_not_in_memory_are_compared(tmp_path_factory, dtype):
     """Of a dynamic filter, whose right value is on the disk, too, and of a join by range."""

@@ -193,6 +193,7 @@ def test_a_large_change_that_waits_in_files(tmp_path):
         again.queued(tmp_path)
 
 
+@pytest.mark.slow
 def test_files_as_executors_write_them(tmp_path):
     """In no order, with columns that are the same throughout left out, and sorted when a key is asked for."""
     folder = tmp_path / "state"

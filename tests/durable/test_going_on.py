@@ -64,6 +64,7 @@ def test_a_relative_folder_stays_where_it_was_named(tmp_path, monkeypatch, check
         assert list(run.snapshot("n")) == [("a", 2, 2.0, 1.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.law("A durable run that goes on after any step gives what an undisturbed one gives.")
 @pytest.mark.parametrize("coordinates", [1, 2])
 @pytest.mark.parametrize("checkpoint_every", [2, 1000])

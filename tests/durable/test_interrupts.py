@@ -81,6 +81,7 @@ def begun(tmp_path):
     return begin
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_an_interrupt_is_before_or_after(case, log, begun):

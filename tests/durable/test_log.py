@@ -154,6 +154,7 @@ def test_folders_are_asked_for_only_when_files_are_made(tmp_path, fsyncs):
 # -- what is cut off, and what is damaged -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_log_that_is_cut_off_anywhere_in_the_last_frame_ends_before_it(state):
     """As a process leaves it that is killed while it writes, before it could say which commit was the last."""
     whole, (*_, begin, end) = (state / "log-0000000001").read_bytes(), ends(state)
@@ -163,6 +164,7 @@ def test_a_log_that_is_cut_off_anywhere_in_the_last_frame_ends_before_it(state):
     assert outcome(state, whole) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_a_last_frame_with_any_byte_changed_is_not_there(state):
     """Blocks may reach the disk in any order before fsync returns, and others be zeros until then."""
     whole, (*_, begin, end), rng = (state / "log-0000000001").read_bytes(), ends(state), random.Random(3)
@@ -175,6 +177,7 @@ def test_a_last_frame_with_any_byte_changed_is_not_there(state):
     assert outcome(state, whole + bytes(500)) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_a_frame_that_is_damaged_before_others_is_told(state):
     """It was whole once: what comes after it was written only then."""
     whole, (begin, *_, last, _), rng = (state / "log-0000000001").read_bytes(), ends(state), random.Random(5)
@@ -286,6 +289,7 @@ class Mortal:
         return then
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_done", [False, True])
 def test_killed_in_every_call_to_the_system(tmp_path, monkeypatch, is_done):
     """A step, a note, a step with a checkpoint after it: what was told is there, and nothing by halves."""

@@ -100,6 +100,7 @@ OPERATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", NUMBERS, ids=errno.errorcode.get)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -193,6 +193,7 @@ def work() -> dict[str, tuple[Work, Work]]:
     return all_work()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", LIMITS)
 def test_each_row_of_a_load_or_a_large_step_takes_so_much_work_at_most(
     work: dict[str, tuple[Work, Work]], what: str
@@ -208,6 +209,7 @@ def test_ten_times_the_rows_do_not_make_each_row_dearer(work: dict[str, tuple[Wo
     assert not grown(few.step, many.step), f"{what}, steps"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", LIMITS)
 def test_a_step_that_sorts_all_of_the_state_is_noticed(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     monkeypatch.setattr(Spine, "commit", Spine.exert)  # it merges all batches into one, by sorting them
@@ -216,6 +218,7 @@ def test_a_step_that_sorts_all_of_the_state_is_noticed(monkeypatch: pytest.Monke
     assert any(found.startswith("step sorted") for found in beyond(many, LIMITS[what]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", LIMITS)
 def test_a_step_that_looks_at_all_of_the_state_is_noticed(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     monkeypatch.setattr(Spine, "commit", lambda spine: [batch.updates.any() for batch in spine.view.batches])

@@ -20,6 +20,7 @@ def sweep_unmerged(sweeper):
     sweeper._release(sweeper._unused())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sweep", [InternedSweeper.sweep, sweep_unmerged])
 @pytest.mark.parametrize("coordinates", [1, 2])
 def test_letting_go_after_every_step_changes_nothing(monkeypatch, sweep, coordinates):

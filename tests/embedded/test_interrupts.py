@@ -146,6 +146,7 @@ def test_rows_that_are_interrupted_on_their_way_into_a_durable_run(tmp_path, mon
         assert list(run.snapshot("o")) == [(1, 6)]
 
 
+@pytest.mark.slow
 def test_at_any_moment_of_a_step(tmp_path, monkeypatch):
     """Ctrl-C as each of the functions of a run ends, wherever it is: the step is taken or not, or the run says so."""
     for of in (EmbeddedExecutor, Frontiers, Lifecycle, Stepper, StepRecorder, Journal, Changelogs, StepLog, Spine):

@@ -101,6 +101,7 @@ STEPS = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @examples(150)
 @given(
     steps=STEPS,

@@ -59,6 +59,7 @@ class Model:
         return [row for row in rows for _ in range(self.counts[row])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text_first", [False, True])
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("nulls_first", [False, True])

@@ -224,6 +224,7 @@ def one_binding_ahead(coordinates=1):
     return flow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [apart, one_binding_ahead])
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 def test_joins_of_inputs_that_are_apart(engines, coordinates, build):

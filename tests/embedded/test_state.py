@@ -77,6 +77,7 @@ def test_what_is_written_after_loading_comes_after_what_waited(tmp_path, monkeyp
     assert list(again.snapshot("o")) == [(1, "d")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2])
 def test_saving_and_loading_at_every_step_changes_nothing(tmp_path, coordinates):
     @settings(examples(40))
@@ -175,6 +176,7 @@ def test_a_file_of_another_version_is_told_so(tmp_path):
         tm.load(tmp_path / "state", counts())
 
 
+@pytest.mark.slow
 def test_wherever_a_file_is_cut_off_or_a_bit_is_flipped_it_is_refused(tmp_path):
     """Found by flipping bits: some gave a raw OSError, others a state that was not what was saved."""
     flow = counts()

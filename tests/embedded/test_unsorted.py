@@ -199,6 +199,7 @@ def small_flow(coordinates=1):
     return flow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 def test_outputs_are_those_of_the_reference(all_large, coordinates):
     flow = small_flow(coordinates)

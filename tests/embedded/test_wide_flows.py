@@ -129,6 +129,7 @@ def calls_of_each_part(name, n, folder):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLOWS)
 def test_operators_cost_the_same_however_many_others_there_are(name, tmp_path):
     """The kind: a pass over the whole dataflow for each of its inputs, outputs, operators or loops.

@@ -33,6 +33,7 @@ def aggregates():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2])
 def test_aggregates(large, coordinates):
     flow = tm.Dataflow("aggregates", time=TIMES[coordinates])
@@ -51,6 +52,7 @@ def test_aggregates(large, coordinates):
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("non_negative", [True, False])
 @pytest.mark.parametrize("coordinates", [1, 2])
 def test_top_k(large, coordinates, non_negative):

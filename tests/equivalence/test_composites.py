@@ -149,6 +149,7 @@ def test_a_lowering_comes_to_the_definition(kind, coordinates):
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2])
 @pytest.mark.parametrize("kind", COMPOSITES)
 def test_a_lowering_comes_to_the_definition_in_loops(kind, coordinates):

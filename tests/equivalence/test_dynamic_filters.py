@@ -18,6 +18,7 @@ def batchings(seed):
     return [all_at_once, time_by_time, shuffled(seed)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 @examples(30)
@@ -89,6 +90,7 @@ def _lowered(monkeypatch):
     monkeypatch.setattr(Registry, "composites", none)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_lowered")
 @pytest.mark.parametrize("comparison", COMPARISONS)
 @settings(max_examples=scaled(20), suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -113,6 +113,7 @@ def large(request, monkeypatch):
     monkeypatch.setattr(spine, "TAIL", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("non_negative", [True, False])
 @pytest.mark.parametrize("coordinates", [1, 2])
 def test_engines_agree(large, coordinates, non_negative):
@@ -139,6 +140,7 @@ def test_engines_agree(large, coordinates, non_negative):
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 def test_engines_agree_in_loops(coordinates):
     flow = new_flow(coordinates)

@@ -21,6 +21,7 @@ EVERYWHERE, GUARDED = (1, 0, 2, True, "1"), (1, 0, 0, True, "1")
 NO_PARTNER, FAR, UNKNOWN = (None, 9, 0, False, "x"), (1, 9, 0, False, "x"), (1, 9, 0, None, "x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_no_engine_finds_an_error_behind_what_decides(place: str) -> None:
     @examples(40, least=3)

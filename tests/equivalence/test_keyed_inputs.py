@@ -172,6 +172,7 @@ def as_table(schema, rows):
     return pa.table({f.name: pa.array(c, f.dtype.arrow) for f, c in zip(fields, columns, strict=True)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [0, 16])
 def test_engines_agree_after_every_write(tmp_path_factory, monkeypatch, few):
     monkeypatch.setattr(keyedinput, "FEW", few)

@@ -100,6 +100,7 @@ def large(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.slow
 def test_every_operator_gives_what_the_specification_says(large):
     @examples(25)
     @given(updates())
@@ -109,6 +110,7 @@ def test_every_operator_gives_what_the_specification_says(large):
     check()
 
 
+@pytest.mark.slow
 def test_nothing_changes_where_all_is_spilled(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(spill_files, "PAGE", 2)
 
@@ -121,6 +123,7 @@ def test_nothing_changes_where_all_is_spilled(tmp_path_factory, monkeypatch):
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["saved", "folder"])
 def test_a_run_goes_on_with_them(tmp_path_factory, how):
     def fed(run, given_updates, first, last):

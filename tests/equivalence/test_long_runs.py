@@ -23,6 +23,7 @@ def test_a_disagreement_ends_it(capsys, monkeypatch: pytest.MonkeyPatch):
     assert "#0 Input 'a'" in said
 
 
+@pytest.mark.slow
 def test_what_windows_on_close_had_is_counted(capsys):
     assert main(["--draw", "on-close", "--cases", "30", "--seed", "3"]) == 0
     said = capsys.readouterr().out
@@ -31,6 +32,7 @@ def test_what_windows_on_close_had_is_counted(capsys):
         assert what in said
 
 
+@pytest.mark.slow
 def test_what_windows_had_is_counted(capsys):
     assert main(["--draw", "windows", "--cases", "25", "--seed", "3"]) == 0
     said = capsys.readouterr().out

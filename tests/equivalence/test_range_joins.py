@@ -27,6 +27,7 @@ TYPES: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("comparison", ["<", "<=", ">", ">="])
 @examples(20)
@@ -80,6 +81,7 @@ def with_values(found, of_type, coordinates):
     return [((k, s, value(v)), t[0] if coordinates == 1 else t[:coordinates], d) for (k, s, v), t, d in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", BY_KEY)
 @pytest.mark.parametrize("comparison", ["<", "<=", ">", ">="])
 @examples(20)

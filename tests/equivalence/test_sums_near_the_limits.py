@@ -94,6 +94,7 @@ def large(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [False, True], ids=["epochs", "at_once"])
 @pytest.mark.parametrize("name", AGGREGATES)
 def test_sums_near_the_limits_are_what_the_specification_says(large, name, at_once):

@@ -372,6 +372,7 @@ def matched(wishes):
     return {"matches": Counter((student, school) for school, (_, student) in holds.items())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(15))
 def test_stable_matching(seed):
     """Nobody is tied: all places and ranks are different numbers. Wishes come and go, and come again otherwise."""

@@ -76,6 +76,7 @@ def test_evaluators(name: str, trees: dict[str, Bound]) -> None:
     assert compile_scalar(trees[name])(columns, 2)[0].as_py() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEEP)
 def test_text_and_back(name: str, trees: dict[str, Bound]) -> None:
     text = to_sql(trees[name])
@@ -83,6 +84,7 @@ def test_text_and_back(name: str, trees: dict[str, Bound]) -> None:
     to_sql(trees[name], explicit=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEEP)
 def test_what_is_asked_of_trees(name: str, trees: dict[str, Bound]) -> None:
     tree, given = trees[name], as_expr(DEEP[name][0], SCHEMA)
@@ -107,6 +109,7 @@ def test_conditions_are_flat(trees: dict[str, Bound]) -> None:
         assert (tree.depth, len(tree.args)) == (2, len(set(tree.args)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [
     chain(operator.add, [tm.col("x")] * (MAX_DEPTH + 2)), nested(tm.abs, MAX_DEPTH + 1), nested(lambda e: e.cast("string").cast("int64"), 600),
     "abs(" * (MAX_DEPTH + 1) + "x" + ")" * (MAX_DEPTH + 1), " + ".join(["x"] * (MAX_DEPTH + 2)),
@@ -117,6 +120,7 @@ def test_beyond_that_it_is_an_error_of_ours(given: Any) -> None:
         bind(as_expr(given, SCHEMA), SCHEMA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["or", "or as text", "a sum", "calls"])
 def test_on_every_engine(engine: str, name: str) -> None:
     given, x, expected = DEEP[name]

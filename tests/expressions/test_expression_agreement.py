@@ -288,6 +288,7 @@ def check_agreement(tree: Bound, rows: list[tuple[Any, ...]]) -> None:
         assert [outcome(lambda v=v: v) for v in values.to_pylist()] == expected, to_sql(tree)
 
 
+@pytest.mark.slow
 @given(expressions, ROWS)
 @SETTINGS
 def test_evaluators_agree(expression: Expr, rows: list[tuple[Any, ...]]) -> None:
@@ -325,6 +326,7 @@ def test_evaluators_nearly_agree(function: str) -> None:
     agreement()
 
 
+@pytest.mark.slow
 @given(expressions, ROWS)
 @SETTINGS
 def test_sql_text_binds_back_to_an_equal_tree(expression: Expr, rows: list[tuple[Any, ...]]) -> None:
@@ -338,6 +340,7 @@ def test_sql_text_binds_back_to_an_equal_tree(expression: Expr, rows: list[tuple
         assert one == other or one[0] == other[0] == "error"
 
 
+@pytest.mark.slow
 @given(expressions, ROWS)
 @settings(SETTINGS, max_examples=scaled(200))
 def test_a_value_is_null_only_where_the_tree_says_so(expression: Expr, rows: list[tuple[Any, ...]]) -> None:

@@ -46,6 +46,7 @@ SHAPES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.law("A delta join is the chain of joins of two.")
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 @pytest.mark.parametrize("shape", SHAPES)
@@ -67,6 +68,7 @@ COLUMNS_OF = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 @pytest.mark.parametrize("shape", SHAPES)
 @examples(20)
@@ -87,6 +89,7 @@ def test_engines_agree(engines, shape, coordinates, data):
     check_equivalent(flow, given_, engines=engines, batchings=batchings[1:4], passes=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2])
 @examples(20)
 @given(data=st.data())

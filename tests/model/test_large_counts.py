@@ -115,6 +115,7 @@ LOOKED_THROUGH = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LOOKED_THROUGH)
 @pytest.mark.parametrize("groups", [1, 600])
 def test_groups_of_rows_that_are_there_more_than_2_31_times_in_one_step(case, groups):

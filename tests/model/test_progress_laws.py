@@ -120,6 +120,7 @@ def step(node):
     return PathSummary.identity(at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2])
 @examples(150)
 @given(data=st.data())

@@ -58,6 +58,7 @@ def test_texts(name):
     assert found == file.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "what"), CASES)
 @examples(5)
 @given(data=st.data())

@@ -18,6 +18,7 @@ def compare(case, passes, seed):
     check_equivalent(case.flow, case.updates, batchings=batchings, passes=passes)
 
 
+@pytest.mark.slow
 @pytest.mark.law("Passes change nothing that comes out.")
 @examples(70)
 @given(case=dataflows(max_operators=9), seed=st.integers(0, 1000))
@@ -31,6 +32,7 @@ def test_all_passes_with_two_coordinates(case, seed):
     compare(case, True, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.law("Passes change nothing that comes out.")
 @pytest.mark.parametrize("name", NAMES)
 @examples(15)

@@ -190,6 +190,7 @@ def test_the_forms_that_stay_joins(what):
     assert not is_framed(built(JOINED[what]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", FORMS)
 @examples(8)
 @given(data=st.data())

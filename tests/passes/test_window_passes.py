@@ -54,6 +54,7 @@ FIRST = st.tuples(
 )
 
 
+@pytest.mark.slow
 @examples(100)
 @given(FIRST, TIED, st.sets(st.integers(0, 11)))
 @example((tm.rank(), ("k",), "two columns", 1), [((0, 1, x), 0, 1) for x in (2, 1, 0, 2)], {2})
@@ -119,6 +120,7 @@ BESIDE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @RANKINGS
 @pytest.mark.parametrize("beside", BESIDE)
 @pytest.mark.parametrize("limit", ["n <= 2", "3 > n + 1"])

@@ -26,6 +26,7 @@ from tidemill.testing import dataflows, updates
 DEPENDS = Path(__file__).parents[2] / "examples" / "data" / "debian-gnome.parquet"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILDS)
 @examples(12, least=5)
 @given(data=st.data())
@@ -81,6 +82,7 @@ def test_on_random_dataflows(case):
                 raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 @examples(60, least=8)
 @given(data=st.data())
@@ -239,6 +241,7 @@ def test_the_tree_has_all_rows_of_which_copies_are_counted():
     assert sum("input 'a'" in line for line in lines) == 3
 
 
+@pytest.mark.slow
 def test_chains_may_be_long(hops=100):
     """Longer than functions may call each other; of what is there, and of what is missing."""
     _, run = started(

@@ -25,6 +25,7 @@ from tidemill.renderer.embedded.windows.evaluate import recompute
 from tidemill.renderer.embedded.windows.ordering import GivenRows
 
 
+@pytest.mark.slow
 @given(cases())
 @examples(600)
 def test_the_kernel_agrees_with_the_reference(case):

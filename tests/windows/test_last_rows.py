@@ -18,6 +18,7 @@ CALLS: dict[str, Any] = {
 FRAMES = [(-4, 0), (-4, -2), (0, 0), (-16, 0), (-3, -3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [0, 4])
 @pytest.mark.parametrize("frame", FRAMES)
 def test_frames_of_the_last_rows(frame, few, monkeypatch):

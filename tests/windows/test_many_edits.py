@@ -210,6 +210,7 @@ BOUNDED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOUNDED)
 def test_twenty_rows_of_two_hundred(name, monkeypatch, at_once, in_order):
     """In chunks of eight rows and with rows that are there several times; to and fro, beside the reference engine."""

@@ -35,6 +35,7 @@ def flow_of(calls, kept=COLUMNS):
     return flow
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_are_many")
 @examples(100)
 @given(
@@ -75,6 +76,7 @@ def test_extremes_of_groups_are_those_of_the_reference_engine(some, groups, valu
     check_steps(flow, to_and_fro(dice, loaded, more, edits))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left_out", EXCLUSIONS)
 def test_rows_that_are_noticed_and_others(left_out, few_are_many):
     """And those among the rows of runs that are computed anyway; also where all are noticed, or none is."""

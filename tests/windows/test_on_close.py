@@ -23,6 +23,7 @@ def test_any_calls(engines, found, named, marks, delay):
     check_equivalent(flow, {"x": found, "x.watermark": marks}, engines=engines, batchings=BATCHINGS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("windows", [(W,), (V,), (ALL,)])
 @examples(50)
 @given(data=st.data(), found=updates(), marks=told())
@@ -68,6 +69,7 @@ def test_closed_rows_are_those_of_the_plain_windows_over_released_rows(data, win
         assert all(diff > 0 for _, _, diff in run.changes("closed"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [W, ALL])
 @examples(60)
 @given(found=updates(), marks=told(), delay=st.integers(0, 3), gap=st.integers(0, 3))

@@ -54,6 +54,7 @@ def undisturbed(found, marks):
     return follow(lambda: flow_of_all().start(), found, marks, lambda run, _: run)
 
 
+@pytest.mark.slow
 @pytest.mark.law("A durable run that goes on after any step gives what an undisturbed one gives.")
 @pytest.mark.parametrize("options", [{"checkpoint_every": 2}, {"checkpoint_every": 1000}, {"in_memory": 3}])
 def test_a_run_goes_on_after_every_step(tmp_path_factory, options):
@@ -74,6 +75,7 @@ def test_a_run_goes_on_after_every_step(tmp_path_factory, options):
     check()
 
 
+@pytest.mark.slow
 def test_saved_and_loaded(tmp_path):
     @examples(12)
     @given(found=updates(), marks=told())

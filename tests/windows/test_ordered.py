@@ -230,6 +230,7 @@ def test_an_error_of_a_row_that_is_only_looked_at_is_none(in_order):
     assert len(in_order) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [2, 80])
 @pytest.mark.parametrize(("dtype", "value"), [("int64", "5"), ("decimal(10,2)", "1.25"), ("decimal(38,2)", "9" * 30)])
 def test_averages_divide_by_no_count_of_rows_that_are_only_looked_at(dtype, value, changed, at_once):

@@ -108,6 +108,7 @@ def test_a_new_value_costs_the_rows_that_see_it(window, place, in_order, looked_
     assert max(looked_at) < 30
 
 
+@pytest.mark.slow
 def test_copies_of_a_row_have_its_value_in_the_first_of_them(in_order):
     """A copy that comes before all others is the one that is seen first; from the end it is the last one."""
     flow = tm.Dataflow("copies")

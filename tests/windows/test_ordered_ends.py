@@ -192,6 +192,7 @@ def test_lag_that_passes_over_nulls_looks_as_far_as_there_are_values(in_order, l
     assert looked_at == [2 * 71 + 1, 2 * 72 - 1, 2 * 31 + 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", [(tm.UNBOUNDED, 0), (0, tm.UNBOUNDED)])
 @pytest.mark.parametrize("dtype", ["int64", "float64", "decimal(30,2)"])
 def test_spreads_and_nth_values_over_frames_without_a_bound(frame, dtype, in_order, looked_at):

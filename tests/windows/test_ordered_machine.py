@@ -130,6 +130,7 @@ class OrderedState(RuleBasedStateMachine):
             assert found == [expected, expected]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_is_large")
 def test_state_in_order_through_whatever_happens(in_order):
     OrderedState.TestCase.settings = settings(examples(20), stateful_step_count=20)
@@ -137,6 +138,7 @@ def test_state_in_order_through_whatever_happens(in_order):
     assert len(in_order) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_are_many")
 def test_state_through_whatever_happens_where_few_changes_are_many(at_once):
     OrderedState.TestCase.settings = settings(examples(20), stateful_step_count=20)

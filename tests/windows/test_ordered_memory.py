@@ -70,6 +70,7 @@ def test_rows_of_a_large_partition_are_held_once(flow, in_order):
     assert max(m.bytes for m in held) < count * COLUMNS * CODE + SLACK
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the system how much memory was held at most")
 def test_a_load_takes_at_most_150_bytes_a_row_beyond_its_table():
     """With its input as codes, what the window and the output hold, and the changes that nobody has read yet."""
@@ -324,6 +325,7 @@ def test_a_spill_that_is_interrupted_leaves_every_row_there_once(monkeypatch):
         assert run.snapshot("y").counts() == reference.snapshot("y").counts()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_is_large")
 @pytest.mark.parametrize("most", [100, 1 << 20])
 def test_what_is_held_is_counted_by_what_a_step_changes(most, monkeypatch):

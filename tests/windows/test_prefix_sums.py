@@ -13,6 +13,7 @@ from tidemill.renderer.embedded.state import spines_of
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
 
+@pytest.mark.slow
 @examples(60)
 @given(st.data())
 def test_any_calls(data):
@@ -25,6 +26,7 @@ def test_any_calls(data):
     check_equivalent(flow, {"x": data.draw(changing_rows(schema))}, batchings=[all_at_once, shuffled(1)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 @pytest.mark.parametrize("non_negative", [True, False])
 def test_several_windows(coordinates, non_negative):

@@ -56,6 +56,7 @@ def changes(engine, calls, steps):
     return found
 
 
+@pytest.mark.slow
 @examples(200)
 @given(
     st.sampled_from(sorted(CALLS)).flatmap(lambda name: st.lists(st.sampled_from(CALLS[name]), min_size=1, max_size=3)),

@@ -37,6 +37,7 @@ SUMMED = ("rows", "groups ", "range ", "range     ")
 """Those that are rendered as sums too, which takes longer."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("frame", "strategy"), [*itertools.product(BEHIND, ["auto", "recompute"]), *((f, "prefix_sum") for f in SUMMED)]
 )

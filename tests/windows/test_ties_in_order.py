@@ -63,6 +63,7 @@ def test_a_row_that_goes_is_found_among_its_peers_without_a_hash(hashes):
         assert hashes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("types", "values"),
     [

@@ -105,6 +105,7 @@ def test_each_of_them(engine, step):
         compare(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("passes", [True, False, ["limit_ranks"], ["group_whole_partitions"]], ids=str)
 @pytest.mark.parametrize("strategy", ["auto", "recompute"])
 def test_engines_agree_behind_steps_with_and_without_passes(strategy, passes):
