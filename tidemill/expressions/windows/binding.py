@@ -113,7 +113,9 @@ def bind_windows(
         widened = Schema((*schema, *(f for before in found for f in value_fields(before.windows))))
         bound = _Binder(widened, partition, order, tie).bound(some)
         hold_frames = tuple(name for name, call in some if strategy == "prefix_sum" and call.holds_its_frame)
-        how = "recompute" if hold_frames else strategy  # all of them: what copies of a row have belongs together
+        how: Strategy = (
+            "recompute" if hold_frames else strategy
+        )  # all of them: what copies of a row have belongs together
         found.append(attrs.evolve(bound, strategy=how, hold_frames=hold_frames))
     return found
 
