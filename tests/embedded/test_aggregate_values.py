@@ -16,7 +16,7 @@ from tidemill.renderer.embedded.kernels.interner import Interner
 from tidemill.renderer.embedded.kernels.long_decimals import values_of
 from tidemill.renderer.embedded.kernels.updates import NULL
 
-COUNTS = st.sampled_from([0, 1, 2, 3, 7, -1, -2])
+COUNTS = st.sampled_from([0, 1, 2, 3, 7, 32, -1, -2, -32])  # by 32 of decimals there are halves
 TYPES = {
     ("sum", INT64): INT64, ("avg", INT64): FLOAT64, ("bool_or", BOOL): BOOL, ("bool_and", BOOL): BOOL,
     ("sum", decimal_type(5, 2)): decimal_type(15, 2), ("avg", decimal_type(30, 2)): decimal_type(34, 6),

@@ -293,9 +293,7 @@ def test_executors_that_write_to_other_disks(spark, tmp_path, monkeypatch):
     to = DataFrameWriter.parquet
     with monkeypatch.context() as patch:
         patch.setattr(DataFrameWriter, "parquet", lambda self, path: to(self, path.replace("state", "elsewhere")))
-        with pytest.raises(
-            EngineError, match="Spark's executors wrote 5 rows there, and 0 are there: some executors have other disks"
-        ):
+        with pytest.raises(EngineError, match="Spark's executors wrote 5 rows there, and 0 are there: some executors have other disks"):
             run.insert("a", given)
         with pytest.raises(EngineError, match="give tm.Spark a state= on one that they share"):
             run.advance()
