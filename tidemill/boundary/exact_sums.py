@@ -72,10 +72,10 @@ class Exact(NamedTuple):
 
 def together(sums: Iterable[Exact]) -> Exact:
     """Return what sums come to together."""
-    some = list(sums)
-    unit = min((one.unit for one in some), default=0)
-    whole = sum(one.at_unit(unit) for one in some)
-    return Exact(whole, unit, *(sum(one[i] for one in some) for i in (2, 3, 4)))
+    wholes, units, *others = zip(*(list(sums) or [Exact()]), strict=True)
+    unit = min(units)
+    whole = sum([w << u - unit for w, u in zip(wholes, units, strict=True)])
+    return Exact(whole, unit, *map(sum, others))
 
 
 def sum_of(total: Exact, given: DType, to: DType) -> Any:

@@ -27,4 +27,6 @@ def packed(total: Exact) -> bytes:
 
 def unpacked(state: bytes) -> Exact:
     """Return the sum that was packed, whose unit may be larger."""
-    return _SPECIAL.get(state) or Exact(int.from_bytes(state[2:], signed=True), int.from_bytes(state[:2], signed=True))
+    if len(state) == 1:
+        return _SPECIAL[state]
+    return Exact(int.from_bytes(state[2:], signed=True), int.from_bytes(state[:2], signed=True))
