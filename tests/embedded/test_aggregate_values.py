@@ -51,7 +51,14 @@ def test_values_are_those_of_fractions(function, given_type, dtype):
     @given(st.lists(st.tuples(st.integers(-most, most) | st.integers(-9, 9), COUNTS), max_size=6))
     def check(groups):
         counts = array([c for _, c in groups], np.int64)
-        args = array([t for t, _ in groups], dtype), counts, counts != 0, (given_type, to), interner, pytest.fail
+        args = (
+            array([t for t, _ in groups], dtype),
+            counts,
+            counts != 0,
+            (given_type, to),
+            interner,
+            lambda rows: pytest.fail(str(rows)),
+        )
         codes = value_codes(function, *args)
         values = float_values(codes) if to == FLOAT64 else values_of(codes, interner) if to.is_decimal else codes
         found = [None if c == NULL else v for c, v in zip(codes.tolist(), values.tolist(), strict=True)]
