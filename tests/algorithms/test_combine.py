@@ -47,6 +47,7 @@ def test_floats_are_rounded_once_and_nothing_is_taken_away(engine):
     assert repr(found) == "[inf, nan, -inf]"
 
 
+@pytest.mark.slow
 def test_only_the_sum_itself_may_overflow(engine):
     most = 2**63 - 1
     found = over(engine, "int64", [most, most, -most, -most, 5], (0, 4), (1, 5), (4, 5), total=combine.sum("x"))
@@ -76,6 +77,7 @@ def test_sums_and_means_of_more_than_2_31_rows(places, values):
         total, whole = total + small * 3 * 2**31, whole + values(t) * 3 * 2**31
 
 
+@pytest.mark.slow
 def test_decimals_are_exact(engine, falls_back):
     cents = [Decimal("0.10"), Decimal("-3.33"), Decimal("99999999.99")]
     found = over(engine, "decimal(10,2)", cents, (0, 2), (0, 3), (5, 6), total=combine.sum("x"))
@@ -86,6 +88,7 @@ def test_decimals_are_exact(engine, falls_back):
         over(engine, "decimal(38,0)", [nines, nines], (0, 2), total=combine.sum("x"))
 
 
+@pytest.mark.slow
 def test_values_go_in_by_the_order_of_their_places(engine):
     sums = {
         "first": combine.first("x"),

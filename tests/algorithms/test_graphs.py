@@ -94,6 +94,7 @@ def random_edge(dice, nodes):
     return dice.randrange(nodes), dice.randrange(nodes), dice.randrange(10)
 
 
+@pytest.mark.slow
 @NAMES
 def test_after_every_epoch_of_a_larger_graph(name):
     dice, nodes = random.Random(name), 60

@@ -221,6 +221,7 @@ def test_intervals_add_up(engine, rows, shape, cuts):
     same_contents(engine, {"rows": rows}, build)
 
 
+@pytest.mark.slow
 @examples(10)
 @given(rows=placed_updates(), shape=shapes, k=st.integers(0, 3), m=st.integers(0, 3), sign=st.sampled_from([1, -1]))
 def test_a_search_by_k_then_by_m_is_one_by_both(engine, rows, shape, k, m, sign):  # noqa: PLR0917 - what is drawn

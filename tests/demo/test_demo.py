@@ -29,6 +29,7 @@ def year():
 # -- the job ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_slice_is_played_and_checks_itself(capsys):
     assert main(SLICE) == 0
     out, err = capsys.readouterr()
@@ -74,6 +75,7 @@ def test_the_reference_engine_can_keep_the_results(year):
     stage.close()
 
 
+@pytest.mark.slow
 def test_a_wrong_result_is_said_aloud(capsys, monkeypatch):
     monkeypatch.setitem(sql.QUERIES, "routes", sql.QUERIES["routes"].replace("<= 5", "<= 4"))
     assert main(SLICE) == 1
@@ -97,6 +99,7 @@ def test_a_missing_package_is_named(name, capsys, monkeypatch):
     assert capsys.readouterr() == ("", message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -225,6 +228,7 @@ def measured(found):
     return longest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_chains_are_what_a_walk_finds_after_every_epoch(seed):
     draw = random.Random(seed)

@@ -67,6 +67,7 @@ def test_the_page_asks_for_nothing_and_complains_of_nothing(chromium, tmp_path):
     assert len(opened.asked_for) == 1, "the page itself"
 
 
+@pytest.mark.slow
 def test_at_each_time_those_are_alive_that_had_work_and_edges_have_their_records(chromium, tmp_path):
     run = components()
     opened = Opened(chromium, run.to_html(), tmp_path)
@@ -85,6 +86,7 @@ def test_at_each_time_those_are_alive_that_had_work_and_edges_have_their_records
     assert opened.complaints == []
 
 
+@pytest.mark.slow
 def test_iterations_of_nested_loops_are_stepped_through(chromium, tmp_path):
     run = components()
     opened = Opened(chromium, run.to_html(), tmp_path)
@@ -102,6 +104,7 @@ def test_iterations_of_nested_loops_are_stepped_through(chromium, tmp_path):
     assert opened.text(".rounds output") == "all iterations"
 
 
+@pytest.mark.slow
 def test_who_holds_a_time_back_is_outlined_and_who_waits_for_it_is_said(chromium, tmp_path):
     run = stuck()
     opened = Opened(chromium, run.to_html(), tmp_path)
@@ -113,6 +116,7 @@ def test_who_holds_a_time_back_is_outlined_and_who_waits_for_it_is_said(chromium
     assert "held back by #1 Input customers, whose frontier is 1" in opened.text("aside").replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_a_click_shows_schema_expression_line_figures_and_rows(chromium, tmp_path):
     run = stuck()
     opened = Opened(chromium, run.to_html(), tmp_path)
@@ -127,6 +131,7 @@ def test_a_click_shows_schema_expression_line_figures_and_rows(chromium, tmp_pat
     assert "Input customers" in opened.text("aside")
 
 
+@pytest.mark.slow
 def test_a_click_shows_the_updates_of_the_time_that_is_looked_at(chromium, tmp_path):
     run = stuck()
     opened = Opened(chromium, run.to_html(), tmp_path)
@@ -157,6 +162,7 @@ def test_folding_and_unfolding_leaves_nothing_on_anything_else(chromium, tmp_pat
     assert opened.complaints == []
 
 
+@pytest.mark.slow
 def test_a_folded_loop_hides_what_is_inside_and_moves_up_what_follows(chromium, tmp_path):
     flow = FLOWS["components"]()
     opened = Opened(chromium, flow.to_html(), tmp_path)
@@ -168,6 +174,7 @@ def test_a_folded_loop_hides_what_is_inside_and_moves_up_what_follows(chromium, 
     assert opened.rectangles(output)[0][1] < before - 100
 
 
+@pytest.mark.slow
 def test_it_is_dragged_and_zoomed(chromium, tmp_path):
     opened = Opened(chromium, FLOWS["plain"]().to_html(), tmp_path)
 
@@ -209,6 +216,7 @@ def test_names_that_mean_something_to_html_are_only_text(chromium, tmp_path):
     assert opened.complaints == []
 
 
+@pytest.mark.slow
 def test_the_widget_asks_the_kernel_for_records(chromium, tmp_path):
     run = stuck()
     asked = []
@@ -246,6 +254,7 @@ def growing(times=(0, 1, 2)):
     return run
 
 
+@pytest.mark.slow
 def test_rows_of_now_are_said_to_be_those_at_an_earlier_time(chromium, tmp_path):
     run = growing()
     opened = Opened(chromium, run.to_html(), tmp_path)
@@ -255,6 +264,7 @@ def test_rows_of_now_are_said_to_be_those_at_an_earlier_time(chromium, tmp_path)
     assert opened.text(".records h3").lower() == "records, not at this time but now"
 
 
+@pytest.mark.slow
 def test_the_widget_shows_the_rows_of_the_time_that_is_looked_at(chromium, tmp_path):
     run = growing()
     script = page_script() + page_file("widget.js").replace("export default", "window.widget =")
@@ -272,6 +282,7 @@ def test_the_widget_shows_the_rows_of_the_time_that_is_looked_at(chromium, tmp_p
     assert opened.complaints == []
 
 
+@pytest.mark.slow
 def test_a_widget_that_is_gone_plays_no_more(chromium, tmp_path):
     run = growing()
     script = page_script() + page_file("widget.js").replace("export default", "window.widget =")
@@ -309,6 +320,7 @@ def test_times_beyond_what_javascript_counts_to_are_told_apart(chromium, tmp_pat
     assert run._records_at(run.graph.outputs["o"].id, [str(now + 1)])["rows"] == [["0"], ["1"]]
 
 
+@pytest.mark.slow
 def test_a_record_of_others_brings_no_code_with_it(chromium, tmp_path):
     run = growing()
     run.record(tmp_path / "theirs.json")
@@ -381,6 +393,7 @@ def test_rows_with_a_negative_count_are_said_not_to_be_shown():
     assert rows["note"] == "1 row with a negative count is not shown: counts() has it"
 
 
+@pytest.mark.slow
 def test_in_a_shadow_root_operators_are_clicked_and_loops_folded_too(chromium, tmp_path):
     script = page_script() + page_file("widget.js").replace("export default", "window.widget =")
     opened = Opened(chromium, f"<div id=here></div><script>{script}</script>", tmp_path)
@@ -450,6 +463,7 @@ def test_the_code_of_the_page_is_small():
     assert sum(len(page_file(name).encode()) for name in files) < 150_000
 
 
+@pytest.mark.slow
 def test_a_record_is_made_a_page_by_the_command_line(chromium, tmp_path, capsys):
     run = components()
     run.record(tmp_path / "bug.json")

@@ -42,6 +42,7 @@ def test_every_public_member_is_there_once(titles):
     assert {name: titles[name] for name in members if titles[name] != 1} == {}
 
 
+@pytest.mark.slow
 def test_links_within_the_reference_lead_to_entries(reference):
     pages = reference.pages()
     anchors = {name: set(re.findall(r"\{#([\w-]+)\}$", text, re.MULTILINE)) for name, text in pages.items()}
@@ -65,6 +66,7 @@ def test_an_example_is_fenced_and_names_are_links(reference):
     ]
 
 
+@pytest.mark.slow
 def test_an_attribute_has_its_type_and_what_is_said_of_it(reference):
     assert reference.attribute(tm.StepInfo, "number") == ("int", "")
     assert reference.attribute(tm.Schema, "names") == ("tuple[str, ...]", "The columns' names, in order.")

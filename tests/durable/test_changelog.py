@@ -437,6 +437,7 @@ def test_without_state_batches_count_once_in_the_process():
         assert list(run.snapshot("n")) == [("a", 2)]
 
 
+@pytest.mark.slow
 def test_a_step_takes_one_call_of_fsync_for_its_log_and_one_for_each_file(tmp_path, monkeypatch):
     """But for a few calls for new spare files, the fewer, the longer it goes on."""
     calls = []

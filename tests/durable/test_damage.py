@@ -102,6 +102,7 @@ def kind(name):
     return str(name).split("-", maxsplit=1)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["copied", "swapped"])
 def test_a_file_in_another_ones_place(state, tmp_path, how):
     """Found by copying files: one commit in another's place brought back changes twice."""

@@ -162,6 +162,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 def test_a_second_owner_and_a_lock_that_dies_with_its_process(state):
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(state)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"

@@ -63,6 +63,7 @@ def churning():
     return flow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", [False, True])
 def test_memory_does_not_grow_with_values_that_are_gone(monkeypatch, tmp_path, state):
     """Found by a reviewer: half a million identifiers that were deleted held 87 MB until somebody compacted."""

@@ -30,6 +30,7 @@ with flow.start() as run:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the most memory is told in other units elsewhere")
 def test_counts_by_a_number_take_less_than_thirty_bytes_a_row():
     """The number itself, and what there is of each of the groups: no time, no count, no number of the group."""
@@ -45,6 +46,7 @@ print(window_memory.measured("W4", 1)["peak"])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the system tells no peak of its own elsewhere")
 def test_a_load_of_windows_takes_less_than_145_bytes_a_row():
     """Rows and values by partition, the answer, and the input, which stays until the step is done: little besides."""

@@ -245,6 +245,7 @@ def counts() -> dict[str, Calls]:
     return all_counts()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", LIMITS)
 def test_an_epoch_of_one_row_makes_so_many_calls_at_most(counts: dict[str, Calls], what: str) -> None:
     found, limit = counts[what], LIMITS[what]

@@ -27,6 +27,7 @@ def small(monkeypatch):
     monkeypatch.setattr(time_buckets, "_THRESHOLDS", 1 << np.arange(1, 63))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [0, 1])
 @pytest.mark.parametrize("users", [1, 2, 3])
 def test_what_is_due_comes_out_and_the_rest_stays(small, users, weights):

@@ -44,6 +44,7 @@ def until(happened):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_long_step_is_shown_and_gone_when_it_is_taken():
     display = Shown()
     with slowly(0.1).start() as run:
@@ -84,6 +85,7 @@ def test_a_display_that_fails_is_logged_and_nothing_to_the_run(caplog):
     assert caplog.messages == ["progress is not shown any more: OSError: the terminal is gone"]
 
 
+@pytest.mark.slow
 def test_a_step_that_was_not_taken_does_not_count_with_the_next():
     display = Shown()
     flow = tm.Dataflow()
@@ -271,6 +273,7 @@ def watched(monkeypatch, *, in_notebook):
     return told
 
 
+@pytest.mark.slow
 def test_watch_shows_the_graph_coloured_by_where_the_time_goes(monkeypatch):
     told = watched(monkeypatch, in_notebook=True)
     with slowly(0.02).start() as run:

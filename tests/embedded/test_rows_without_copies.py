@@ -51,6 +51,7 @@ def any_is_large(monkeypatch):
     monkeypatch.setattr(spine, "TAIL", 3)
 
 
+@pytest.mark.slow
 def test_all_that_read_them_give_what_they_give_of_a_matrix(any_is_large):
     flow = _flow()
 

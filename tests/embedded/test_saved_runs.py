@@ -74,6 +74,7 @@ def everything(run):
     return seen, {name: run.snapshot(name).counts() for name in names}, repr(run), run.keep
 
 
+@pytest.mark.slow
 @examples(40)
 @given(st.lists(ACTIONS, max_size=14), st.data())
 def test_saved_and_loaded_at_any_moment_a_run_is_what_it_was(actions, data):

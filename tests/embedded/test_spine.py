@@ -50,6 +50,7 @@ def small(monkeypatch):
     monkeypatch.setattr(spine_module, "SCAN", 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [0, 5])
 @pytest.mark.parametrize("keys", [(0,), (0, 1), (1, 0), ()])
 def test_a_spine_is_the_list_of_its_updates(small, keys, most):

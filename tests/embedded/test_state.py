@@ -331,6 +331,7 @@ def test_lists_and_what_they_hold_are_kept_released_and_saved(tmp_path):
         assert r.snapshot("out").to_arrow().column("l").to_pylist() == [[None, [[], None, ["inside", None]]]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2])
 def test_compacting_at_every_step_changes_nothing(coordinates):
     @settings(examples(30))

@@ -125,6 +125,7 @@ def test_runs_are_the_same(small_shares, monkeypatch):
     check()
 
 
+@pytest.mark.slow
 def test_a_run_with_threads_gives_what_the_reference_gives(small_shares, monkeypatch):
     monkeypatch.setattr(threads._Setting, "threads", 3)
 
@@ -248,6 +249,7 @@ assert threads._pool._executor is not None
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 def test_a_forked_child_has_threads_of_its_own():
     more = """

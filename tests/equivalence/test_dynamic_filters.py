@@ -34,6 +34,7 @@ def test_the_index_and_the_lowering_give_what_is_defined(dtype, coordinates, dat
     check_equivalent(flow, {"left": some, "right": value}, batchings=batchings(data.draw(st.integers(0, 99))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conditions", [
     [("k", ">", "low"), ("k", "<=", "high")], [("k", ">=", "low"), ("v", "<", "high")], [("k", "<>", "low"), ("v", "=", "high")],
 ])  # fmt: skip
@@ -49,6 +50,7 @@ def test_several_conditions_at_once(conditions, data, coordinates):
     check_equivalent(flow, {"left": some, "right": both}, batchings=batchings(data.draw(st.integers(0, 99))))
 
 
+@pytest.mark.slow
 @examples(60)
 @given(data=st.data(), coordinates=st.sampled_from([1, 2, 3]))
 def test_what_passes_and_what_does_not_are_all_without_null(data, coordinates):
@@ -68,6 +70,7 @@ def test_what_passes_and_what_does_not_are_all_without_null(data, coordinates):
         assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("comparison", ["<", "<=", ">", ">="])
 @pytest.mark.parametrize("monotone", ["increasing", "decreasing"])
 @examples(30)

@@ -193,6 +193,7 @@ EPOCHS = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [0, 16])
 @pytest.mark.parametrize("found", [0, 64])
 def test_few_keys_written_often(monkeypatch, few, found):

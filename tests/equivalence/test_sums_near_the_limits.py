@@ -107,6 +107,7 @@ def test_sums_near_the_limits_are_what_the_specification_says(large, name, at_on
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sum_i", "avg_i", "avg_l", "sum_f", "variance_i", "variance_f"])
 def test_so_they_are_at_times_of_several_coordinates(large, name):
     @examples(30, least=6)
@@ -190,6 +191,7 @@ def test_counts_that_do_not_fit_are_refused_where_they_are_added_up():
             run.advance()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2**16, 2**20, 2**30])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_loads_of_many_rows_are_added_up_by_key_exactly(count, sign):

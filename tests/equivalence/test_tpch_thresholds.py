@@ -11,6 +11,7 @@ from benchmarks.workloads.thresholds import QUERIES
 SCALE = 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUERIES)
 def test_answers_are_those_of_duckdb_after_each_change(name, tmp_path):
     columns, query, answer = QUERIES[name]

@@ -29,6 +29,7 @@ def told(latest=20):
 BATCHINGS = [all_at_once, time_by_time, shuffled(0), shuffled(1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watermark", [("ts", 0), ("ts", 3), "ts"])
 @examples(40)
 @given(found=rows(), marks=told())
@@ -40,6 +41,7 @@ def test_sorted_and_late_rows(engines, watermark, found, marks):
     check_equivalent(flow, {"x": found, "x.watermark": marks}, engines=engines, batchings=BATCHINGS)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(a=rows(), b=rows(), marks=told())
 def test_the_least_watermark_of_several_inputs(engines, a, b, marks):

@@ -450,6 +450,7 @@ print(shell.user_ns["flow"].explain())
 """
 
 
+@pytest.mark.slow
 def test_errors_in_notebooks_name_the_cell(tmp_path):
     pytest.importorskip("IPython")
     environment = {**os.environ, "IPYTHONDIR": str(tmp_path)}

@@ -182,6 +182,7 @@ def components(graph_edges):
     return {"on_cycles": on_cycles, "components": Counter({(n, label[n]) for edge in on_cycles for n in edge})}
 
 
+@pytest.mark.slow
 @examples(20)
 @given(edges("src", "dst", max_size=20))
 def test_scc(found):
@@ -252,6 +253,7 @@ def teams(rivals):
     return {"stuck": Counter((n,) for n in stuck), "teams": Counter(team.items())}
 
 
+@pytest.mark.slow
 @examples(20)
 @given(edges("a", "b"))
 def test_even_odd(found):

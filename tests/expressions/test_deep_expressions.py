@@ -67,6 +67,7 @@ def trees() -> dict[str, Bound]:
     return {name: bind(as_expr(given, SCHEMA), SCHEMA) for name, (given, _, _) in DEEP.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEEP)
 def test_evaluators(name: str, trees: dict[str, Bound]) -> None:
     _, x, expected = DEEP[name]
@@ -183,6 +184,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals to a thread")
 def test_ctrl_c_leaves_room_to_what_is_deep_until_it_ends() -> None:
     """Python's limit of frames was taken back beneath a thread that was beyond it, of which the process died."""

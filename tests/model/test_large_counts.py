@@ -171,6 +171,7 @@ def test_groups_refuse_a_row_that_is_there_more_than_2_63_times_after_several_st
         assert list(run.snapshot("out")) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [2**63 - 1, 2**62 + 5, 2**62])
 @pytest.mark.parametrize("rows", [3, 3000])
 def test_the_first_of_rows_whose_counts_come_to_more_than_64_bits(engine, most, rows):

@@ -31,6 +31,7 @@ OPERATORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.law("Delay by a constant commutes with everything outside the delayed scope.")
 @DIMENSIONS
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -63,6 +64,7 @@ def test_delays_add_up(engine, coordinates, data):
     assert_same(engine, build, draws(data, coordinates), coordinates=coordinates)
 
 
+@pytest.mark.slow
 @pytest.mark.law(
     "Other batches, another order of arrival, other frontiers, empty steps and compaction at other moments never change the output."
 )

@@ -51,6 +51,7 @@ def copies(edges, *, mirrored):
     return rec["A"], rec["C"], rec["seen"]
 
 
+@pytest.mark.slow
 @DIMENSIONS
 @examples(40, least=10)
 @given(data=st.data())
@@ -117,6 +118,7 @@ def odd_and_even(edges, *, linear):
     return rec["odd"], rec["even"]
 
 
+@pytest.mark.slow
 @DIMENSIONS
 @examples(40, least=10)
 @given(data=st.data())
@@ -347,6 +349,7 @@ def test_blocks_are_the_same_on_every_engine_with_passes_on_and_off(block, coord
     check_equivalent(flow, found, batchings=[all_at_once, time_by_time], passes=passes)
 
 
+@pytest.mark.slow
 @DIMENSIONS
 @examples(40, least=10)
 @given(data=st.data())

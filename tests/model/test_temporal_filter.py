@@ -130,6 +130,7 @@ def test_at_every_time_the_rows_that_are_valid(engine, coordinates, data):
         assert at(valid, time) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2])
 @examples(30)
 @given(data=st.data())

@@ -32,6 +32,7 @@ def test_each_join_of_a_stack_gives_as_many_records_as_there_are_rows(depth):
     assert records(depth, N, WITHOUT) == ([(2 * k + 1) * N for k in range(1, depth + 1)], 0)
 
 
+@pytest.mark.slow
 def test_without_it_large_loads_pile_up_faster_still():
     """Joins take many updates as they come: then what is not consolidated is multiplied, not only handed on."""
     assert records(3, MANY) == ([MANY] * 3, 3)

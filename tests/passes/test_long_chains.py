@@ -59,6 +59,7 @@ def test_five_thousand_operators(name: str, engine: str) -> None:
         assert list(run.snapshot("out")) == [(expected,)]
 
 
+@pytest.mark.slow
 def test_a_filter_is_pushed_all_the_way() -> None:
     graph = push_filters(chained(CHAINS["a filter after consolidations"][0]).graph)
     (pushed,) = (n for n in graph.nodes if isinstance(n, Filter))
@@ -84,6 +85,7 @@ def test_what_is_fused_has_bounds() -> None:
     assert (sum(depths), max(depths)) == (1000, 100)
 
 
+@pytest.mark.slow
 def test_columns_are_looked_for_behind_any_number_of_filters() -> None:
     graph = chained(CHAINS["filters that may fail"][0]).graph
     assert columns_read(graph, graph.inputs["c"]) == {0}

@@ -41,6 +41,7 @@ def test_each_pass_alone(name, case, seed):
     compare(case, [name], seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2])
 @pytest.mark.parametrize(
     "operator", [name for name in OPERATORS if "range" in name or "where" in name or "one row" in name]

@@ -13,8 +13,8 @@ from elsewhere import LEAST_WORK, QUICK_JAVA
 HERE = Path(__file__).parent
 
 QUICK = {
-    "test_errors.py", "test_explain.py", "test_expressions.py", "test_local_session.py", "test_map_rows.py", "test_operators.py",
-    "test_sent_functions.py", "test_state_folders.py", "test_windows.py", "test_windows_live.py",
+    "test_explain.py", "test_expressions.py", "test_local_session.py", "test_map_rows.py", "test_operators.py",
+    "test_sent_functions.py", "test_state_folders.py", "test_windows_live.py",
 }  # fmt: skip
 """Of what there is on Spark, what README's command runs; the other files take long."""
 collect_ignore = ["on_cluster.py", "on_connect.py"]  # programs that tests start in processes of their own

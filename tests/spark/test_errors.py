@@ -297,7 +297,7 @@ def test_executors_that_write_to_other_disks(spark, tmp_path, monkeypatch):
             EngineError, match="Spark's executors wrote 5 rows there, and 0 are there: some executors have other disks"
         ):
             run.insert("a", given)
-        with pytest.raises(EngineError, match="give tm.Spark a state= on one that they share"):
+        with pytest.raises(EngineError, match="give tm.Spark a state= on one that they all share"):
             run.advance()
     assert list(tmp_path.glob("elsewhere/**/part-*.parquet"))
     run.advance()

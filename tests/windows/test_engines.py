@@ -12,6 +12,7 @@ import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 @pytest.mark.parametrize("non_negative", [True, False])
 def test_several_windows(coordinates, non_negative):
@@ -114,6 +115,7 @@ OVERFLOWS = {
 }
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("frame", [W, W.rows_between(-1, 0), W.rows_between(-20, 1)], ids=lambda w: str(w.frame))
 @pytest.mark.parametrize("case", OVERFLOWS)

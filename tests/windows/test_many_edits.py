@@ -86,6 +86,7 @@ def test_rows_that_begin_alike_are_looked_for_among_the_same_rows_once(monkeypat
     assert sum(cut_out) == 60
 
 
+@pytest.mark.slow
 @examples(200)
 @given(edited_partitions(), st.sampled_from(["", "of chunks", "of all"]), st.integers(0, 12))
 @example((RowOrder(ORDERS[0], Interner()), [(0, 0), (1, 0), (1, 1), (2, 0)], [(1, 0)], [-1]), "of all", 0)
@@ -148,6 +149,7 @@ def beside_a_group(place, beside):
     return order, rows, sorted([place, beside]), [1, 1]
 
 
+@pytest.mark.slow
 @examples(300)
 @example(one_of_twelve(ORDERS[0]), Reach((0, 0), (0, 0), peers=True, values=((-1, 2),)))
 @example(one_of_twelve(ORDERS[1]), Reach((0, 0), (0, 0), peers=True, values=((-1, 2),)))
@@ -175,6 +177,7 @@ def test_runs_cover_those_found_one_by_one(drawn, reach):
         assert all(edits.ends[i] < looked_low or places[i] > looked_high for i in others)
 
 
+@pytest.mark.slow
 @examples(150)
 @given(st.data())
 @pytest.mark.usefixtures("few_are_many")

@@ -54,6 +54,7 @@ def test_extremes_of_rows_are_those_of_the_reference_engine(over, some, kept, si
     check_steps(flow, to_and_fro(dice, loaded, more, edits))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_are_many")
 @examples(20)
 @given(

@@ -90,6 +90,7 @@ def test_saved_and_loaded(tmp_path):
     check()
 
 
+@pytest.mark.slow
 @examples(20)
 @given(found=updates(), marks=told(), compacted=st.booleans())
 def test_refused_steps_leave_no_trace(found, marks, compacted):
@@ -112,6 +113,7 @@ def test_refused_steps_leave_no_trace(found, marks, compacted):
     assert follow(start, found, marks, lambda run, time: refuse(run, time + 1)) == undisturbed(found, marks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [0, 3])
 @examples(20)
 @given(found=updates(), marks=told())

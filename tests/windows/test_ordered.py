@@ -136,6 +136,7 @@ def test_a_load_in_pieces_that_begin_within_peers(exclusion):
     check_equivalent(flow, {"x": [((i // 5, i * 7 % 11), 0, 1) for i in range(60)]}, batchings=[all_at_once])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exclusion", ["no others", "group", "ties"])
 def test_extremes_over_groups_look_at_groups_not_at_rows(exclusion, monkeypatch):
     """Ten rows are peers: of those looked at, before and after, that are hundreds, their groups are compared."""

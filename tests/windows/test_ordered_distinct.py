@@ -49,6 +49,7 @@ def distinct_calls(draw, dtype):
     return one.over(window, distinct=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int64", "float64", "string", "decimal(30,2)"])
 @examples(60)
 @given(data=st.data())

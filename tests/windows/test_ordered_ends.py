@@ -40,6 +40,7 @@ ADDED_UP: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ADDED_UP)
 @examples(80)
 @given(data=st.data())
@@ -77,6 +78,7 @@ TEXTS: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TEXTS)
 @examples(60)
 @given(data=st.data())

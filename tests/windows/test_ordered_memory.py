@@ -116,6 +116,7 @@ def test_changes_that_nobody_has_read_are_what_the_output_holds_in_the_order_in_
     assert read == sorted(read, key=lambda row: (row["k"], row["t"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", ["group", "join", "select", "concat"])
 def test_loads_that_several_read_come_to_all_of_them(other, monkeypatch):
     """Whether these can do with rows or not, and whatever the others let go of."""

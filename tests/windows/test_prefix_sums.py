@@ -41,6 +41,7 @@ def test_several_windows(coordinates, non_negative):
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2])
 def test_in_a_loop(coordinates):
     flow = new_flow(coordinates)
@@ -69,6 +70,7 @@ LISTS: dict[str, list[tuple[object, ...]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [tm.Window(), tm.Window.order_by("i"), tm.Window.order_by("i").rows_between(-2, 0)])
 @pytest.mark.parametrize("dtype", LISTS)
 def test_lists_with_nulls_and_nan_are_compared_as_values_are(dtype, window):
@@ -167,6 +169,7 @@ def test_explain_says_which_rendering_and_why():
         tm.lag("x").over(W, strategy="prefix")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "named",
     [
@@ -197,6 +200,7 @@ def rows_of_largest_groups(run):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "window", "reads_size"),
     [

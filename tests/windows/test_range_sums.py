@@ -75,6 +75,7 @@ def test_changes_are_those_of_the_reference(calls, steps):
     assert changes(tm.Embedded(), calls, steps) == changes(tm.Reference(), calls, steps)
 
 
+@pytest.mark.slow
 @examples(100)
 @given(st.sampled_from(sorted(CALLS)), st.data())
 @pytest.mark.usefixtures("few_are_many")

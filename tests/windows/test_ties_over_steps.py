@@ -79,6 +79,7 @@ def compare(run):
         assert list(run.snapshot(f"{what} ")) == list(run.snapshot(f"{what} behind")), what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["auto", "recompute", "prefix_sum"])
 def test_steps_that_add_columns_change_no_order(engine, strategy):
     @examples(2 if strategy == "prefix_sum" else 8)
