@@ -94,7 +94,19 @@ def test_completion_offers_what_users_call(flow):
     assert public(c.group_by("k")) == {"agg", "reduce", "top_k"}
     assert public(block) == {"declare", "define", "previous"}
     pictures = {"explore", "to_dot", "to_html", "to_mermaid", "to_networkx", "to_svg"}
-    assert public(flow) == {"constant", "explain", "explain_sql", "from_sql", "input", "letrec", "name", "output", "sql", "start", *pictures}
+    assert public(flow) == {
+        "constant",
+        "explain",
+        "explain_sql",
+        "from_sql",
+        "input",
+        "letrec",
+        "name",
+        "output",
+        "sql",
+        "start",
+        *pictures,
+    }
     with flow.start() as run:
         assert public(run) >= {"insert", "advance", "snapshot", "keep"}
         assert not public(run) & {"executor", "graph", "passes"}

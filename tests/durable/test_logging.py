@@ -84,6 +84,7 @@ def test_steps_tried_again_on_spark(caplog):
     ]
 
 
+@pytest.mark.slow
 def test_nothing_is_said_unless_somebody_listens():
     code = """
 import tidemill as tm, warnings

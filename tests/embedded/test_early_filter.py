@@ -94,6 +94,7 @@ CHANGES = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
 def test_what_comes_out_is_what_the_reference_gives(any_is_large, coordinates):
     @examples(120)

@@ -204,6 +204,7 @@ def test_objects_are_numbered_at_once_as_one_by_one(values, released):
 CHANGES = st.lists(st.tuples(ROWS.map(lambda r: r[:4]), st.integers(0, 2), st.sampled_from([1, 1, 2])), max_size=9)
 
 
+@pytest.mark.slow
 @given(CHANGES, st.sampled_from([1, 3, 2048]), st.booleans(), st.sampled_from([1, 50]))
 @examples(60)
 def test_reduces_of_large_batches_are_those_of_the_reference(changes, indexed_from, single, most_differ):

@@ -71,6 +71,7 @@ def test_pairs_of_keys_in_order_are_those_that_are_equal(monkeypatch, hashing, f
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fewer", [0, 10**9])
 def test_joins_of_what_is_not_consolidated_are_those_of_the_reference(monkeypatch, fewer):
     for module, name, value in (

@@ -40,6 +40,7 @@ def looked_at(monkeypatch):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("comparison", "monotone"), [
     ("<", "increasing"), (">=", "increasing"), ("<=", "decreasing"), (">", "decreasing"),
 ])  # fmt: skip

@@ -7,6 +7,7 @@ from running import examples
 from tidemill.dataflow.lattice import as_time, shown
 
 
+@pytest.mark.slow
 @pytest.mark.law("Engines agree after every action of a user, on everything that can be asked.")
 @pytest.mark.parametrize("machine", [Agreement, Agreement2D])
 def test_engines_agree_after_every_action(machine, engines):

@@ -68,6 +68,7 @@ BUILT: dict[str, tuple[Callable[[], Any], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BUILT)
 def test_building(case: str) -> None:
     build, message = BUILT[case]

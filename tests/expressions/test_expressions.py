@@ -316,6 +316,7 @@ def test_literals_print_and_read_back(value: object, explicit: bool) -> None:
     assert bound(to_sql(tree, explicit=explicit)) == tree
 
 
+@pytest.mark.slow
 def test_sqlglot_is_not_imported_without_sql() -> None:
     code = (
         "import sys, tidemill.expressions.binding, tidemill.renderer.embedded.expressions.evaluator;"

@@ -23,6 +23,7 @@ from tidemill.renderer.reference.expressions import evaluate
 _ROWS = [(1, 4, 0, True, "x"), (2, 4, 2, None, None), (None, None, None, False, "1")]
 
 
+@pytest.mark.slow
 @examples(400, least=60)
 @given(tree=TREES, rows=ROWS)
 @example(tree=("and", "b <> 0", "a / b > 1"), rows=_ROWS)

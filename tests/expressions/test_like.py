@@ -36,6 +36,7 @@ def sqlite() -> dict[str, list[bool]]:
         return {p: [bool(v) for (v,) in base.execute(ask, (p,))] for p in PATTERNS}
 
 
+@pytest.mark.slow
 def test_short_patterns_and_texts(sqlite: dict[str, list[bool]]) -> None:
     assert len(PATTERNS) > 500
     texts = pa.array(TEXTS)

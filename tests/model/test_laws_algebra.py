@@ -74,6 +74,7 @@ def joined(left, right, **options):
     return left.join(right.select("k", w="v"), on="k", **options).select("k", "v", "w")
 
 
+@pytest.mark.slow
 @pytest.mark.law("Join is bilinear.")
 @DIMENSIONS
 @pytest.mark.parametrize("nulls_equal", [False, True])

@@ -66,6 +66,7 @@ def made(graph):
     return [n for n in graph.nodes if isinstance(n, DeltaJoin)]
 
 
+@pytest.mark.slow
 @examples(40, least=15)
 @given(build=stacks(), coordinates=st.integers(1, 2), data=st.data())
 def test_random_stacks_give_the_same(build, coordinates, data):

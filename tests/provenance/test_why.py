@@ -50,6 +50,7 @@ def test_the_rows_named_suffice_and_none_can_be_left_out(name, data):
         assert str(absent).startswith("out has no row (7, 7):")
 
 
+@pytest.mark.slow
 @examples(25, least=6)
 @given(case=st.integers(1, 2).flatmap(dataflows))
 def test_on_random_dataflows(case):
@@ -282,6 +283,7 @@ def test_leaving_out_finds_what_is_needed(needed, size):
 # -- on real data -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_why_gnome_needs_a_package_is_a_path():
     table = pq.read_table(DEPENDS)
     graph = nx.DiGraph(list(zip(*table.to_pydict().values(), strict=True)))

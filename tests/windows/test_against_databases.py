@@ -144,6 +144,7 @@ INTERVALS: dict[str, Any] = {
 DAYS = st.none() | st.dates(dt.date(2023, 12, 28), dt.date(2024, 3, 31)) | st.just(dt.date(2023, 2, 28))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["date", "timestamp"])
 @given(st.lists(st.tuples(st.integers(0, 1), DAYS, SMALL), max_size=8), st.data())
 @examples(50)

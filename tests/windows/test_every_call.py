@@ -63,6 +63,7 @@ def test_sums_over_frames(frame):
     compare({name: call for name, call in calls.items() if not holds_its_frame(call)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["recompute", "prefix_sum"])
 @pytest.mark.parametrize("window", [BY_T, tm.Window.partition_by("k"), tm.Window.order_by(tm.desc("t"))], ids=str)
 def test_places(window, strategy):
@@ -84,6 +85,7 @@ BETWEEN_VALUES: dict[str, tuple[list[Any], Any]] = {
 """For a type some values, and an offset that leads from one of them to no other; rounded the wrong way, it would."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["recompute", "prefix_sum"])
 @pytest.mark.parametrize("order", [tm.asc, tm.desc])
 @pytest.mark.parametrize("dtype", BETWEEN_VALUES)

@@ -34,6 +34,7 @@ def changed(names, steps):
     return changes({name: ALL_CALLS[name] for name in names}, LOADED, steps)
 
 
+@pytest.mark.slow
 def test_changes_of_few_rows_are_those_of_columns(small_is_large):
     """Step by step, of a partition in its order: rows that come, copies, rows that go, peers, rows without a time."""
 

@@ -35,6 +35,7 @@ def test_the_kernel_agrees_with_the_reference(case):
     assert (Counter(found) if isinstance(found, list) else found) == expected
 
 
+@pytest.mark.slow
 @given(cases(most=2))
 @examples(150)
 def test_doing_the_work_in_parts_makes_no_difference(case):

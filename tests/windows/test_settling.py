@@ -189,6 +189,7 @@ WINDOWS += [
 EXCLUSIONS = ["no others", "current row", "group", "ties"]
 
 
+@pytest.mark.slow
 @examples(200)
 @given(data=st.data())
 @pytest.mark.usefixtures("small_is_large")

@@ -271,6 +271,7 @@ def test_a_page_that_is_damaged_is_no_part_of_an_answer(tmp_path):
 TYPES = ["int64", "float64", "string", "timestamp", "decimal(6,2)", "decimal(30,2)", "bool"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_is_large")
 @examples(60)
 @given(st.data())
