@@ -14,7 +14,6 @@ def script() -> Any:
     return generate
 
 
-@pytest.mark.slow
 def test_the_tables_are_up_to_date():
     generate = script()
     for page, tables in generate.PAGES.items():
