@@ -188,6 +188,7 @@ def one_row_a_key(rows: Collection, key: Sequence[str], what: str, hint: str = "
         msg = f"{what} has {found} rows{of_key}, not one{hint}"
         raise ValueError(msg)
 
+    refuse.__qualname__ = "at most one row"  # as errors name it
     counts = rows.group_by(*key).agg(**{number: count()})
     wrong = counts.filter(~col(number).isin([0, 1]))
     return rows.concat(wrong.flat_map(refuse, rows.schema))
