@@ -96,6 +96,18 @@ def test_explain_adds_nothing():
     assert flow.graph.nodes == before
 
 
+def test_a_dataflow_that_was_started_is_explained_and_stays_as_it_is():
+    flow = tm.Dataflow()
+    flow.output("n", flow.sql("select a, count(*) n from t group by a", tables={"t": flow.input("t", {"a": "int64"})}))
+    with flow.start() as run:
+        run.insert("t", [(1,)])
+        assert "Get t" in flow.explain_sql("select max(a) m from t")
+        with pytest.raises(tm.errors.GraphError, match="has been started"):
+            flow.sql("select max(a) m from t")
+        run.advance()
+        assert list(run.snapshot("n")) == [(1, 1)]
+
+
 def test_the_same_subplan_is_computed_once():
     """Q11 joins the same three tables twice: the dataflow has the joins once."""
     from benchmarks.tpch_queries import QUERIES

@@ -59,8 +59,12 @@ def explain_sql(
             found.append("operators:\n" + "\n".join(new))
             raise _EnoughError
 
-    with contextlib.suppress(_EnoughError):
-        describe()
+    frozen, flow.graph.frozen = flow.graph.frozen, False  # nothing stays, so a dataflow that was started may be asked, too
+    try:
+        with contextlib.suppress(_EnoughError):
+            describe()
+    finally:
+        flow.graph.frozen = frozen
     return "\n\n".join(found)
 
 
