@@ -59,7 +59,8 @@ def explain_sql(
             found.append("operators:\n" + "\n".join(new))
             raise _EnoughError
 
-    frozen, flow.graph.frozen = flow.graph.frozen, False  # nothing stays, so a dataflow that was started may be asked, too
+    # Nothing stays, so a dataflow that was started may be asked, too.
+    frozen, flow.graph.frozen = flow.graph.frozen, False
     try:
         with contextlib.suppress(_EnoughError):
             describe()
