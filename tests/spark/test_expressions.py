@@ -140,6 +140,7 @@ def compute(spark, trees, rows, fine):
     return given, rows_of(Schema(tuple(Field(f"v{i}", t.dtype) for i, t in enumerate(trees))), given.select(*parts))
 
 
+@pytest.mark.slow
 def test_values(spark, trees):
     rows = sample(150)
     expected = {text: values(tree, rows) for text, tree in trees.items()}
@@ -160,6 +161,7 @@ def test_values(spark, trees):
     assert not wrong, "\n".join(map(str, wrong))
 
 
+@pytest.mark.slow
 def test_errors_are_errors(spark, trees):
     """What has no value for a row here has none for Spark, where nothing else is evaluated."""
     rows = sample(150)
