@@ -46,8 +46,10 @@ class Interner:
         if found is None:
             if self._free:
                 return self._reuse(value)
-            found = self._numbers[value] = len(self._objects)
+            found = len(self._objects)
+            # The object first: Ctrl-C between the two may leave an object too many, and no number without one.
             self._objects.append(value)
+            self._numbers[value] = found
         return found
 
     def numbers(self, values: list[Any]) -> Ints:
@@ -58,18 +60,19 @@ class Interner:
         elif None in found:
             new = list(dict.fromkeys([v for v, n in zip(values, found, strict=True) if n is None]))
             numbers = range(len(self._objects), len(self._objects) + len(new))
-            self._numbers.update(zip(new, numbers, strict=True))
             self._objects += new
+            self._numbers.update(zip(new, numbers, strict=True))
             found = list(map(self._numbers.__getitem__, values))
         return np.array(found, np.int64)
 
     def _reuse(self, value: Any) -> int:
-        number = self._numbers[value] = self._free.pop()
+        number = self._free.pop()
         self._objects[number] = value
         if number < self._filled:
             self._array[number] = value
         if number < self._led:
             self._leading[number] = leading_number(value)
+        self._numbers[value] = number
         return number
 
     def add(self, value: Any) -> None:
