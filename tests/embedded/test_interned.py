@@ -1,5 +1,6 @@
 """Interned values that nothing refers to are let go of by themselves, and their numbers are used again."""
 
+import sys
 import uuid
 import warnings
 
@@ -12,6 +13,7 @@ from running import embedded, examples
 import tidemill as tm
 from tidemill.renderer.embedded import interned
 from tidemill.renderer.embedded.interned import InternedSweeper
+from tidemill.renderer.embedded.kernels import interner
 from tidemill.renderer.embedded.operators import input_output
 
 
@@ -204,3 +206,53 @@ def test_a_number_that_another_value_had_says_nothing_of_what_is_indexed(tmp_pat
         run.insert("x", [("kept", 1000)])
         run.advance()
         assert list(run.snapshot("o")) == [("kept", 3)]
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def interrupted_at(line, work):
+    """Do something that is interrupted before some line of the interner's; return whether there were so many."""
+    left = line
+
+    def trace(frame, event, _):
+        nonlocal left
+        if frame.f_code.co_filename != interner.__file__:
+            return None
+        if event == "line":
+            left -= 1
+            if left < 0:
+                raise Interrupted
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except Interrupted:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.parametrize("released", [[], [1, 2]], ids=["all are kept", "some were released"])
+@pytest.mark.parametrize("several", [False, True])
+def test_an_interrupt_leaves_no_number_without_its_object(several, released):
+    """Ctrl-C between the number of a value and the value: the next checkpoint raised IndexError, or a value was NULL."""
+    line, goes_on = 0, True
+    while goes_on:
+        values = interner.Interner()
+        values.numbers(["a", "b", "c", "d"])
+        values.objects(np.arange(4))
+        values.release(np.array(released, np.int64))
+        goes_on = interrupted_at(line, lambda v=values: v.numbers(["a", "x", "y"]) if several else v.number("x"))
+        numbers = values.numbers(["a", "d", "x", "y", "z"])
+        assert values.objects(numbers).tolist() == ["a", "d", "x", "y", "z"]
+        used = np.zeros(len(values), bool)
+        used[numbers] = True
+        values.release(values.unused(used))
+        assert values.objects(numbers).tolist() == ["a", "d", "x", "y", "z"]
+        line += 1
+    assert line > 2
