@@ -299,3 +299,10 @@ if TYPE_CHECKING:  # public too, as type checkers have to know; but `from tidemi
 
 def __dir__() -> tuple[str, ...]:  # what completion offers: none of the packages beneath
     return (*__all__, *_NAMED_AS_BUILTINS, "__version__")
+
+
+def load_ipython_extension(ipython: object) -> None:
+    """Make the magic ``%%tidemill`` known in a notebook: what ``%load_ext tidemill`` calls."""
+    from tidemill.shell.magic import register  # noqa: PLC0415 - where it is asked for
+
+    register(ipython)

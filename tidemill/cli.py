@@ -1,4 +1,4 @@
-"""The command line: ``tidemill demo`` and ``tidemill explore``."""
+"""The command line: ``tidemill demo``, ``tidemill sql`` and ``tidemill explore``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tidemill", description="Differential dataflow for Python.")
     parser.add_argument("--version", action="version", version=f"tidemill {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="demo|explore")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="demo|sql|explore")
     demo = commands.add_parser(
         "demo",
         help="keep a year of New York's flights up to date, day by day, and check the results",
@@ -50,6 +50,17 @@ def _parser() -> argparse.ArgumentParser:
     engines = ("embedded", "reference", "spark")
     demo.add_argument("--engine", choices=engines, default="embedded", help="what keeps the results")
     demo.set_defaults(command=_demo)
+    sql = commands.add_parser(
+        "sql",
+        help="tables and views in SQL that are kept up to date: a prompt, or a script",
+        description="Reads statements from a file, from standard input, or from a prompt with history and completion "
+        "(which needs: pip install 'tidemill[shell]'). A statement that changes rows is an epoch; SUBSCRIBE "
+        "tells what it changes in a view.",
+    )
+    sql.add_argument("file", nargs="?", type=Path, help="a script; without one standard input, or the prompt")
+    sql.add_argument("--dialect", default="spark", help="spark, postgres, duckdb, materialize or risingwave")
+    sql.add_argument("--load", type=Path, metavar="FOLDER", help="what \\save wrote, to begin with")
+    sql.set_defaults(command=_sql)
     explore = commands.add_parser(
         "explore",
         help="make a page of the record of a run, and open it",
@@ -77,6 +88,24 @@ def _explore(arguments: argparse.Namespace) -> int:
     if not arguments.no_open:
         webbrowser.open(page.resolve().as_uri())
     return 0
+
+
+def _sql(arguments: argparse.Namespace) -> int:
+    from tidemill.shell.prompt import prompt  # noqa: PLC0415 - as for the demo
+    from tidemill.shell.session import Session  # noqa: PLC0415
+    from tidemill.shell.shell import run_script  # noqa: PLC0415
+
+    session = Session(arguments.dialect)
+    if arguments.load is not None:
+        session.load(arguments.load)
+    if arguments.file is None and sys.stdin.isatty():
+        return prompt(session, f"tidemill {__version__}: statements end with a semicolon, \\? helps, \\q ends.")
+    try:
+        text = sys.stdin.read() if arguments.file is None else arguments.file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{arguments.file} cannot be read: {error}"
+        raise StateError(msg) from error
+    return run_script(text, session)
 
 
 def _demo(arguments: argparse.Namespace) -> int:

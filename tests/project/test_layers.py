@@ -41,9 +41,10 @@ MAY_IMPORT = {
     "notebook": DATA | {"renderer/diagram"},
     "flow": FLOW | {"notebook", "sql"},  # flow.explore(), flow.sql()
     "testing": FLOW | {"flow"},
-    TOP: FLOW | {"flow", "testing"},
+    "shell": DATA | {"collections", "renderer/runs", "sql", "flow"},
+    TOP: FLOW | {"flow", "testing", "shell"},  # %load_ext tidemill
     "demo": FLOW | {"flow", TOP},
-    "cli": {"errors", "demo", "renderer/diagram", TOP},
+    "cli": {"errors", "demo", "renderer/diagram", "shell", TOP},
     "__main__": {"cli"},
 }
 

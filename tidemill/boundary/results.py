@@ -151,7 +151,11 @@ class _Table:
         return ""
 
     def __repr__(self) -> str:
-        columns, lines = self._head(_SHOWN_ROWS)
+        return self.to_text()
+
+    def to_text(self, *, limit: int = _SHOWN_ROWS) -> str:
+        """Return a table of the first rows as text, a line each, as it is printed."""
+        columns, lines = self._head(limit)
         cells = [tuple(map(shown_line, line)) for line in (columns, *lines)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
         text = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]

@@ -1,0 +1,507 @@
+"""A session: tables and views that are kept up to date, and one statement after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import attrs
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from tidemill.boundary.results import Rows, Updates
+from tidemill.collections.collection import Collection
+from tidemill.errors import StateError, TidemillError, did_you_mean
+from tidemill.expressions.schema import Schema
+from tidemill.flow import Dataflow
+from tidemill.renderer.runs.run import Engine, Run
+from tidemill.shell.changes import Change, Target, counted, deleted, inserted, merged, updated
+from tidemill.shell.files import copied, save, saved_rows, saved_script
+from tidemill.shell.once import Table, collected, selected
+from tidemill.shell.text import Words, statements
+from tidemill.sql.dialects import Dialect, dialect_named
+from tidemill.sql.syntax import parse
+
+_CHANGES: Final = {"INSERT": inserted, "UPDATE": updated, "DELETE": deleted, "MERGE": merged}
+_KNOWN: Final = (
+    "SELECT", "WITH", "VALUES", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "SUBSCRIBE",
+    "UNSUBSCRIBE", "EXPLAIN", "SHOW", "DESCRIBE", "BEGIN", "START", "COMMIT", "ROLLBACK",
+)  # fmt: skip
+
+
+@attrs.frozen
+class Answer:
+    """What a statement comes to: a line of text, and rows or changes where there are some."""
+
+    text: str = ""
+    table: Rows | Updates | None = None
+    subscription: str = ""
+    """The view whose changes these are."""
+
+
+@attrs.frozen
+class Definition:
+    """A CREATE statement that holds."""
+
+    kind: Literal["table", "view", "materialized view"]
+    name: str
+    text: str
+    reads: frozenset[str]
+    """What its tables are found by."""
+
+
+@attrs.define(eq=False)
+class Session:
+    """Tables and views of a dialect of SQL, kept up to date by one run after another.
+
+    A statement that changes rows is an epoch of its own, but for those between BEGIN and COMMIT, which are one. A view
+    made while there are rows is loaded with them: its dataflow is a new one then, and takes over what the tables hold.
+    A query is computed once, for the contents of its tables. What fails leaves all as it was.
+
+    >>> from tidemill.shell.session import Session
+    >>> session = Session()
+    >>> for answer in session.execute('''
+    ...     CREATE TABLE sales (item STRING, amount INT);
+    ...     CREATE MATERIALIZED VIEW totals AS SELECT item, sum(amount) AS total FROM sales GROUP BY item;
+    ...     SUBSCRIBE totals;
+    ...     INSERT INTO sales VALUES ('tea', 3), ('tea', 4);
+    ... '''):
+    ...     print(answer.table if answer.table is not None else answer.text)
+    CREATE TABLE sales
+    CREATE MATERIALIZED VIEW totals
+    item  total
+    ----  -----
+    INSERT 2
+    item  total  time  diff
+    ----  -----  ----  ----
+    tea   7      0     +1
+    """
+
+    dialect_name: str = "spark"
+    engine: Engine | None = None
+    definitions: dict[str, Definition] = attrs.field(factory=dict, init=False)
+    """By what their names are found by, in the order in which they were made."""
+    subscribed: dict[str, str] = attrs.field(factory=dict, init=False)
+    dialect: Dialect = attrs.field(init=False)
+    _flow: Dataflow = attrs.field(init=False)
+    _views: dict[str, Collection] = attrs.field(factory=dict, init=False)
+    _run: Run | None = attrs.field(default=None, init=False)
+    _epoch: int = attrs.field(default=0, init=False)
+    """How many epochs there were, counted on from run to run."""
+    _pending: list[Change] | None = attrs.field(default=None, init=False)
+    """Between BEGIN and COMMIT, what changes."""
+
+    def __attrs_post_init__(self) -> None:
+        self.dialect = dialect_named(self.dialect_name)
+        self._flow = Dataflow("session")
+
+    def execute(self, text: str) -> Iterator[Answer]:
+        """Do what each statement says, and return what it comes to; the first that fails ends it by its error."""
+        for statement in statements(text, self.dialect_name):
+            yield from self.statement(statement)
+
+    def statement(self, statement: Words) -> Iterator[Answer]:
+        """Do what one statement says."""
+        first = statement.word(0)
+        if first in ("SELECT", "WITH", "VALUES", "("):
+            yield Answer(table=self._query(statement))
+        elif first in _CHANGES:
+            yield from self._changed(first, statement)
+        elif first in ("CREATE", "DROP"):
+            yield from self._defined(statement)
+        elif first in _OTHERS:
+            yield from _OTHERS[first](self, statement)
+        else:
+            raise statement.error(f"statement {first}: {did_you_mean(first, _KNOWN)}")
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether BEGIN waits for its COMMIT."""
+        return self._pending is not None
+
+    # -- tables and views --------------------------------------------------------------------------------------------
+
+    def _defined(self, statement: Words) -> Iterator[Answer]:
+        if self._pending is not None:
+            raise statement.error("tables and views are made outside of transactions", "COMMIT or ROLLBACK first")
+        if statement.word(0) == "DROP":
+            yield self._dropped(statement)
+            return
+        words = ["CREATE"]
+        while statement.word(len(words)) in ("TABLE", "VIEW", "MATERIALIZED"):
+            words.append(statement.word(len(words)))
+        name, _ = statement.name(len(words))
+        self._create(statement)
+        yield Answer(f"{' '.join(words)} {name}")
+
+    def _create(self, statement: Words) -> None:
+        frozen, started = self._flow.graph.frozen, self._run is not None
+        flow, views = self._again(self.definitions) if frozen else (self._flow, dict(self._views))
+        before = set(flow.graph.inputs), set(flow.graph.outputs)
+        views |= _added(flow, statement.text, self.dialect_name, views)
+        inputs, outputs = set(flow.graph.inputs) - before[0], set(flow.graph.outputs) - before[1]
+        name = next(iter(inputs), None) or next(reversed(views))
+        kind: Any = "table" if inputs else "materialized view" if outputs - inputs else "view"
+        key = self.dialect.key_of(name)
+        made = Definition(kind, name, statement.text, self._reads(statement.text) - {key})
+        if started and kind != "view":
+            self._replace(flow)
+        self._flow, self._views = flow, views
+        self.definitions[key] = made
+
+    def _again(self, definitions: dict[str, Definition]) -> tuple[Dataflow, dict[str, Collection]]:
+        """Return a dataflow of these statements that was not started."""
+        flow = Dataflow("session")
+        views: dict[str, Collection] = {}
+        for one in definitions.values():
+            views |= _added(flow, one.text, self.dialect_name, views)
+        return flow, views
+
+    def _dropped(self, statement: Words) -> Answer:
+        at = 3 if statement.word(1) == "MATERIALIZED" else 2
+        if_exists = statement[at : len(statement)].starts("IF", "EXISTS")
+        at += 2 * if_exists
+        name = statement[at : statement.name(at)[1]].written()
+        key = self._key(name)
+        if key not in self.definitions:
+            if if_exists:
+                return Answer(f"there is no {name}")
+            raise statement.error(f"no {name}: {did_you_mean(key, self.definitions)}")
+        found = self.definitions[key]
+        if readers := [d.name for d in self.definitions.values() if key in d.reads]:
+            raise statement.error(f"`{found.name}` is read by {', '.join(readers)}", "drop these first")
+        rest = {k: d for k, d in self.definitions.items() if k != key}
+        flow, views = self._again(rest)
+        if self._run is not None:
+            self._replace(flow)
+        self._flow, self._views, self.definitions = flow, views, rest
+        self.subscribed.pop(key, None)
+        return Answer(f"DROP {found.kind.upper()} {found.name}")
+
+    def _replace(self, flow: Dataflow) -> None:
+        """Start a dataflow with the rows that the tables have, in the place of the run before it."""
+        before, run = self._run, flow.start(self.engine, progress=False)
+        try:
+            if self._epoch:
+                run.advance_to(self._epoch)
+            for name in flow.graph.inputs:
+                if before is not None and name in before.graph.inputs:
+                    run.insert(name, before.snapshot(name))
+            run.advance()
+            self._epoch += 1
+            _read(run)
+        except BaseException:
+            run.close()
+            raise
+        self._run = run
+        if before is not None:
+            before.close()
+
+    def _reads(self, text: str) -> frozenset[str]:
+        """Return what the names of tables in a text are found by, names of WITH among them."""
+        _, trees = parse(text, self.dialect_name)
+        names = (
+            ".".join(self.dialect.written(part) for part in table.parts)
+            for tree in trees
+            for table in tree.find_all(exp.Table)
+        )
+        return frozenset(map(self.dialect.key_of, names))
+
+    def _key(self, written: str) -> str:
+        """Return what a name as it is written is found by."""
+        parts = []
+        for part in written.split("."):
+            quoted = part[:1] in ('"', "`")
+            parts.append(part[1:-1] if quoted else part.lower() if self.dialect.folds else part)
+        return self.dialect.key_of(".".join(parts))
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def target(self, words: Words, name: str) -> Target:
+        """Return the table of this name; for `tidemill.shell.changes`."""
+        found = self.definitions.get(self._key(name))
+        if found is None:
+            tables = [d.name for d in self.definitions.values() if d.kind == "table"]
+            raise words.error(f"no table {name}: {did_you_mean(name, tables)}")
+        if found.kind != "table":
+            raise words.error(f"`{found.name}` is a {found.kind}: only tables are changed")
+        node: Any = self._flow.graph.inputs[found.name]
+        return Target(found.name, name, node.schema, node.key)
+
+    def same_name(self, one: str, other: str) -> bool:
+        """Return whether a name as it is written is this one."""
+        return self._key(one) == self.dialect.key_of(other)
+
+    def ask(self, text: str, finish: Callable[[Collection], Collection]) -> Rows:
+        """Return what a query gives for the rows of this moment."""
+        return collected(text, self.dialect_name, self._tables(text), finish)
+
+    def _query(self, statement: Words) -> Rows:
+        tables = self._tables(statement.text)
+        return selected(statement, self.dialect_name, tables)
+
+    def _tables(self, text: str) -> dict[str, Table]:
+        """Return what the names in a query mean now."""
+        needed = set(self._reads(text))
+        for key, one in reversed(self.definitions.items()):
+            if key in needed and not self._is_kept(one):
+                needed |= one.reads
+        return {d.name: self._table(d) for k, d in self.definitions.items() if k in needed}
+
+    def _is_kept(self, one: Definition) -> bool:
+        """Return whether there are contents to read: a view's are those before the transaction."""
+        return one.kind == "table" or (one.kind == "materialized view" and not self._pending)
+
+    def _table(self, one: Definition) -> Table:
+        if not self._is_kept(one):
+            return Table(view=one.text)
+        schema = self.schema(one)
+        return Table(schema, self._contents(one.name, schema))
+
+    def schema(self, one: Definition) -> Schema:
+        """Return the columns of a table or view."""
+        inputs: dict[str, Any] = dict(self._flow.graph.inputs)
+        return inputs[one.name].schema if one.kind == "table" else self._views[one.name].schema
+
+    def _contents(self, name: str, schema: Schema) -> Any:
+        stored = self._live().snapshot(name)
+        ours = [change for change in self._pending or () if change.table == name]
+        if not ours:
+            return stored
+        key = self._flow.graph.inputs[name].key
+        rows = list(stored)
+        for change in ours:
+            given = list(change.rows)
+            if key is None and change.comes:
+                rows += given
+                continue
+            gone = [_at(row, key) for row in given]
+            for one in gone:  # few, as what is typed is
+                place = next((i for i, row in enumerate(rows) if _at(row, key) == one), None)
+                if place is not None:
+                    del rows[place]
+            rows += given if change.comes else []
+        columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+        return pa.table([pa.array(c, f.dtype.arrow) for c, f in zip(columns, schema, strict=True)], schema.names)
+
+    def _live(self) -> Run:
+        """Return the run of the tables and views there are."""
+        if self._run is None:
+            self._replace(self._flow)
+        assert self._run is not None
+        return self._run
+
+    def _changed(self, first: str, statement: Words) -> Iterator[Answer]:
+        changes = _CHANGES[first](statement, self)
+        numbers = counted(changes)
+        number = numbers[True] if first == "INSERT" else max(numbers[True], numbers[False])
+        if first == "MERGE":
+            number = sum(numbers.values())
+        answers = self._put(changes)
+        yield Answer(f"{first} {number}")
+        yield from answers
+
+    def _put(self, changes: Sequence[Change]) -> list[Answer]:
+        """Make changes an epoch, or put them to those of the transaction; return what is told of it."""
+        if self._pending is not None:
+            self._pending.extend(changes)
+            return []
+        run = self._live()
+        try:
+            for change in changes:
+                (run.insert if change.comes else run.delete)(change.table, change.rows)
+            run.advance()
+            self._epoch += 1
+        except TidemillError:
+            run.discard()
+            raise
+        found = _read(run)
+        return [Answer(f"{n}:", found[n], n) for n in self.subscribed.values() if len(found[n])]
+
+    # -- the others ----------------------------------------------------------------------------------------------------
+
+    def begin(self, statement: Words) -> Iterator[Answer]:
+        """Begin a transaction."""
+        if self._pending is not None:
+            raise statement.error("a transaction in a transaction", "COMMIT or ROLLBACK first")
+        self._pending = []
+        yield Answer("BEGIN")
+
+    def commit(self, statement: Words) -> Iterator[Answer]:
+        """Make what changed since BEGIN one epoch."""
+        if self._pending is None:
+            raise statement.error("no transaction", "BEGIN begins one")
+        changes, self._pending = self._pending, None
+        answers = self._put(changes) if changes else []
+        yield Answer("COMMIT")
+        yield from answers
+
+    def rollback(self, statement: Words) -> Iterator[Answer]:
+        """Forget what changed since BEGIN."""
+        if self._pending is None:
+            raise statement.error("no transaction", "BEGIN begins one")
+        self._pending = None
+        yield Answer("ROLLBACK")
+
+    def subscribe(self, statement: Words) -> Iterator[Answer]:
+        """Give a view's rows, and from now on what changes in it; a query becomes a view of its own."""
+        rest = statement[1 + (statement.word(1) == "TO") : len(statement)]
+        if rest.word(0) in ("(", "SELECT", "WITH", "VALUES"):
+            number = 1
+            while self._key(f"subscription_{number}") in self.definitions:
+                number += 1
+            query = rest.inside() if rest.word(0) == "(" else rest
+            made = f"CREATE MATERIALIZED VIEW subscription_{number} AS {query.written()}"
+            self._create(next(iter(statements(made, self.dialect_name))))
+            found = self.definitions[self._key(f"subscription_{number}")]
+        else:
+            found = self._named(rest)
+        if found.kind == "view":
+            raise rest.error(f"`{found.name}` is a view that is not kept", "make it a MATERIALIZED VIEW")
+        self.subscribed[self._key(found.name)] = found.name
+        yield Answer(f"{found.name}:", self._live().snapshot(found.name), found.name)
+
+    def unsubscribe(self, statement: Words) -> Iterator[Answer]:
+        """Tell no more what changes in a view, or in any."""
+        rest = statement[1 : len(statement)]
+        names = [self._named(rest).name] if len(rest) else list(self.subscribed.values())
+        for name in names:
+            self.subscribed.pop(self.dialect.key_of(name), None)
+        yield Answer(f"UNSUBSCRIBE {', '.join(names)}")
+
+    def _named(self, words: Words) -> Definition:
+        name = words.written()
+        found = self.definitions.get(self._key(name))
+        if found is None:
+            known = [d.name for d in self.definitions.values()]
+            raise words.error(f"no table or view {name}: {did_you_mean(name, known)}")
+        return found
+
+    def explain(self, statement: Words) -> Iterator[Answer]:
+        """Give a query's plan, and its operators."""
+        query = statement[1 : len(statement)]
+        if not len(query):
+            raise statement.error("EXPLAIN of nothing", "write a query behind it")
+        yield Answer(self._flow.explain_sql(query.alone(), self.dialect_name, tables=self._views))
+
+    def show(self, statement: Words) -> Iterator[Answer]:
+        """Give all tables and views."""
+        if statement.word(1) not in ("TABLES", "VIEWS", "ALL", ""):
+            raise statement.error(f"SHOW {statement.word(1)} is not there", "SHOW TABLES is")
+        yield Answer(table=self.listed())
+
+    def describe(self, statement: Words) -> Iterator[Answer]:
+        """Give the columns of one."""
+        rest = statement[1 + (statement.word(1) in ("TABLE", "VIEW")) : len(statement)]
+        yield Answer(table=self.columns(rest))
+
+    def listed(self) -> Rows:
+        """Return all tables and views, with how many rows they have."""
+        run = self._live() if self.definitions else None
+        rows: list[tuple[Any, ...]] = [
+            (d.name, d.kind, None if d.kind == "view" or run is None else len(run.snapshot(d.name)))
+            for d in self.definitions.values()
+        ]
+        return _rows({"name": "string", "kind": "string", "rows": "int64"}, rows)
+
+    def columns(self, words: Words) -> Rows:
+        """Return the columns of a table or view."""
+        found = self._named(words)
+        schema = self.schema(found)
+        node: Any = self._flow.graph.inputs.get(found.name) if found.kind == "table" else None
+        key = () if node is None or node.key is None else node.key
+        rows = [(f.name, str(f.dtype), f.nullable, i in key) for i, f in enumerate(schema)]
+        return _rows({"column": "string", "type": "string", "nullable": "bool", "key": "bool"}, rows)
+
+    def copy(self, statement: Words) -> Iterator[Answer]:
+        """Take rows from a file, or write them to one."""
+        copy = copied(statement)
+        if copy.source is None:
+            query = copy.what.inside().written() if copy.what.word(0) == "(" else f"SELECT * FROM {copy.what.written()}"
+            yield Answer(f"COPY {copy.write(self._query(statements(query, self.dialect_name)[0]))}")
+            return
+        target = self.target(copy.what, copy.what.written())
+        rows = copy.read(target.schema)
+        answers = self._put([Change(target.name, rows)])
+        yield Answer(f"COPY {rows.num_rows}")
+        yield from answers
+
+    def save(self, folder: str | Path) -> str:
+        """Write the session's statements and the rows of its tables into a folder that is not there yet."""
+        if self._pending is not None:
+            msg = "a transaction is open: COMMIT or ROLLBACK, then save"
+            raise StateError(msg)
+        script = "".join(f"{d.text.strip()};\n\n" for d in self.definitions.values())
+        return save(folder, script, [self._live().snapshot(d.name) for d in self._stored()])
+
+    def load(self, folder: str | Path) -> str:
+        """Take over what was saved; the session has to be empty."""
+        if self.definitions:
+            msg = "this session has tables or views already: load into an empty one"
+            raise StateError(msg)
+        for _ in self.execute(saved_script(folder)):
+            pass
+        stored = self._stored()
+        self._put([Change(d.name, saved_rows(folder, i)) for i, d in enumerate(stored)])
+        return f"{len(self.definitions)} definitions from {folder}"
+
+    def _stored(self) -> list[Definition]:
+        return [d for d in self.definitions.values() if d.kind == "table"]
+
+    @property
+    def dataflow(self) -> Dataflow:
+        """The dataflow of the tables and views there are."""
+        return self._flow
+
+    @property
+    def run(self) -> Run:
+        """The run that keeps them up to date, until the next of them is made."""
+        return self._live()
+
+    def close(self) -> None:
+        """End the run."""
+        if self._run is not None:
+            self._run.close()
+
+
+_OTHERS: Final[dict[str, Callable[[Session, Words], Iterator[Answer]]]] = {
+    "BEGIN": Session.begin,
+    "START": Session.begin,
+    "COMMIT": Session.commit,
+    "END": Session.commit,
+    "ROLLBACK": Session.rollback,
+    "SUBSCRIBE": Session.subscribe,
+    "UNSUBSCRIBE": Session.unsubscribe,
+    "EXPLAIN": Session.explain,
+    "SHOW": Session.show,
+    "DESCRIBE": Session.describe,
+    "DESC": Session.describe,
+    "COPY": Session.copy,
+}
+
+
+def _added(flow: Dataflow, text: str, dialect: str, views: dict[str, Collection]) -> dict[str, Collection]:
+    """Put a CREATE statement to a dataflow; of a table, whose rows can be asked for then, and a view return it."""
+    before = set(flow.graph.inputs)
+    made: Any = flow.sql(text, dialect, tables=views)
+    for name in set(flow.graph.inputs) - before:
+        flow.output(name, Collection(flow, flow.graph.inputs[name]))
+    return dict(made)
+
+
+def _read(run: Run) -> dict[str, Updates]:
+    """Return what changed in each output; what nobody subscribed to is not kept."""
+    return {name: run.changes(name) for name in run.graph.outputs}
+
+
+def _at(row: tuple[Any, ...], key: tuple[int, ...] | None) -> tuple[Any, ...]:
+    return row if key is None else tuple(row[i] for i in key)
+
+
+def _rows(schema: dict[str, str], rows: list[tuple[Any, ...]]) -> Rows:
+    """Return rows as results are shown, in this order."""
+    made = Schema.of(schema)
+    columns = [pa.array([row[i] for row in rows], f.dtype.arrow) for i, f in enumerate(made)]
+    return Rows(made, columns, np.ones(len(rows), np.int64), None, is_sorted=True)
