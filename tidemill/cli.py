@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--recompute", type=_at_least_one, default=3, metavar="N", help="epochs to compute anew at")
     engines = ("embedded", "reference", "spark")
     demo.add_argument("--engine", choices=engines, default="embedded", help="what keeps the results")
+    demo.add_argument("--sql", action="store_true", help="a shop in SQL instead: a script of 60 lines, and its answers")
     demo.set_defaults(command=_demo)
     sql = commands.add_parser(
         "sql",
@@ -109,6 +110,12 @@ def _sql(arguments: argparse.Namespace) -> int:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
+    if arguments.sql:
+        from tidemill.shell.session import Session  # noqa: PLC0415 - as above
+        from tidemill.shell.shell import run_script  # noqa: PLC0415
+
+        script = Path(__file__).parent / "demo" / "shop.sql"
+        return run_script(script.read_text(encoding="utf-8"), Session(), echo=True)
     from tidemill.demo.data import require_extras  # noqa: PLC0415 - the command line starts without what it may not need
 
     require_extras()

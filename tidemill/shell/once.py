@@ -27,7 +27,7 @@ class Table:
 
     schema: Schema | None = None
     rows: Any = None
-    """What ``run.insert`` takes."""
+    """What ``run.insert`` takes; None where nothing of the name is asked for."""
     view: str = ""
 
 
@@ -59,7 +59,7 @@ def _run(text: str, dialect: str, tables: Mapping[str, Table], finish: Callable[
     flow.output(RESULT, finish(flow.sql(text, dialect, tables=views)))
     run = flow.start(progress=False)
     for name, table in tables.items():
-        if table.schema is not None:
+        if table.rows is not None:
             run.insert(name, table.rows)
     run.advance()
     return run

@@ -34,7 +34,7 @@ def prompt(session: Session, greeting: str) -> int:
     shell = Shell(session, lambda line: sys.stdout.write(f"{line}\n"), write_changes=_write_changes)
     reader: Any = prompt_toolkit.PromptSession(
         history=prompt_toolkit.history.FileHistory(str(_history())),
-        completer=_completer(session),
+        completer=completer(session),
         complete_while_typing=False,
         key_bindings=_bindings(shell),
         multiline=True,
@@ -89,7 +89,8 @@ def candidates(session: Session) -> Iterator[str]:
     yield from sorted({*FUNCTIONS, *AGGREGATES})
 
 
-def _completer(session: Session) -> Any:
+def completer(session: Session) -> Any:
+    """Return what completes the word before the cursor."""
     from prompt_toolkit.completion import Completer, Completion  # noqa: PLC0415 - see prompt
 
     class Names(Completer):  # type: ignore[misc, unused-ignore]

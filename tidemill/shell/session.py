@@ -228,7 +228,7 @@ class Session:
         if found.kind != "table":
             raise words.error(f"`{found.name}` is a {found.kind}: only tables are changed")
         node: Any = self._flow.graph.inputs[found.name]
-        return Target(found.name, name, node.schema, node.key)
+        return Target(found.name, name, node.schema, node.key or None)
 
     def same_name(self, one: str, other: str) -> bool:
         """Return whether a name as it is written is this one."""
@@ -248,7 +248,7 @@ class Session:
         for key, one in reversed(self.definitions.items()):
             if key in needed and not self._is_kept(one):
                 needed |= one.reads
-        return {d.name: self._table(d) for k, d in self.definitions.items() if k in needed}
+        return {d.name: self._table(d) if k in needed else Table(self.schema(d)) for k, d in self.definitions.items()}
 
     def _is_kept(self, one: Definition) -> bool:
         """Return whether there are contents to read: a view's are those before the transaction."""
@@ -270,7 +270,7 @@ class Session:
         ours = [change for change in self._pending or () if change.table == name]
         if not ours:
             return stored
-        key = self._flow.graph.inputs[name].key
+        key = self._flow.graph.inputs[name].key or None
         rows = list(stored)
         for change in ours:
             given = list(change.rows)

@@ -49,6 +49,8 @@ class Shell:
     limit: int = SHOWN_ROWS
     """Rows shown of a table."""
     timing: bool = False
+    echo: bool = False
+    """Whether a statement is written before its answers."""
     _last_query: str = attrs.field(default="", init=False)
 
     def wants_more(self, text: str) -> bool:
@@ -63,6 +65,8 @@ class Shell:
                 self._command(line)
             return
         for statement in statements(text, self.session.dialect_name):
+            if self.echo:
+                self.write(f"\n=> {statement.written()};")
             started = time.perf_counter()
             for answer in self.session.statement(statement):
                 self.show(answer)
@@ -156,9 +160,12 @@ _COMMANDS: Final[dict[str, Callable[[Shell, str], object]]] = {
 }
 
 
-def run_script(text: str, session: Session) -> int:
-    """Run a script, its answers on standard output; return the exit code: 1 if a statement failed, which ends it."""
-    shell = Shell(session, lambda line: sys.stdout.write(f"{line}\n"), limit=sys.maxsize)
+def run_script(text: str, session: Session, *, echo: bool = False) -> int:
+    """Run a script, its answers on standard output; return the exit code: 1 if a statement failed, which ends it.
+
+    With ``echo`` each statement is written before what it comes to.
+    """
+    shell = Shell(session, lambda line: sys.stdout.write(f"{line}\n"), limit=sys.maxsize, echo=echo)
     try:
         for part in _parts(text):
             shell.feed(part)

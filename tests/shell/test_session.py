@@ -1,0 +1,253 @@
+"""A session: what statements come to, that what fails leaves no trace, and that a database says the same."""
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from running import examples
+
+from tidemill.errors import RowError, SqlError, StateError, TidemillError
+from tidemill.shell.session import Session
+
+SHOP = """
+    CREATE TABLE sales (id BIGINT PRIMARY KEY, item STRING, amount INT, price DOUBLE);
+    CREATE VIEW large AS SELECT * FROM sales WHERE amount > 3;
+    CREATE MATERIALIZED VIEW totals AS SELECT item, sum(amount) AS total FROM large GROUP BY item;
+    INSERT INTO sales VALUES (1, 'tea', 4, 0.1), (2, 'tea', 5, NULL), (3, 'milk', 1, 2);
+"""
+
+
+def said(session, text):
+    """Return what statements are answered with: lines, and rows or changes as tuples."""
+    found = []
+    for answer in session.execute(text):
+        if answer.text:
+            found.append(answer.text)
+        if answer.table is not None:
+            found.append(list(answer.table))
+    return found
+
+
+@pytest.fixture
+def shop():
+    session = Session()
+    said(session, SHOP)
+    yield session
+    session.close()
+
+
+def rows(session, text):
+    (found,) = said(session, text)
+    return found
+
+
+def test_a_query_is_of_this_moment(shop):
+    assert rows(shop, "SELECT item, total FROM totals") == [("tea", 9)]
+    said(shop, "DELETE FROM sales WHERE id = 1")
+    assert rows(shop, "SELECT t.total, l.id FROM totals t JOIN large l USING (item)") == [(5, 2)]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("id DESC", [3, 2, 1]),
+        ("1", [1, 2, 3]),
+        ("price", [2, 1, 3]),
+        ("price NULLS LAST", [1, 3, 2]),
+        ("price DESC", [3, 1, 2]),
+        ("item, amount DESC", [3, 2, 1]),
+        ("amount % 3, id DESC", [3, 1, 2]),
+        ("id DESC LIMIT 2", [3, 2]),
+        ("amount * -1 LIMIT 1", [2]),
+    ],
+)
+def test_a_query_has_its_order(shop, order, expected):
+    assert [r[0] for r in rows(shop, f"SELECT id FROM sales ORDER BY {order}")] == expected
+
+
+def test_the_order_of_groups_and_unions(shop):
+    text = "SELECT item, count(*) AS n FROM sales GROUP BY item ORDER BY sum(amount)"
+    assert rows(shop, text) == [("milk", 1), ("tea", 2)]
+    union = "SELECT id FROM sales UNION ALL SELECT amount FROM sales ORDER BY "
+    assert rows(shop, union + "id DESC") == [(5,), (4,), (3,), (2,), (1,), (1,)]
+    with pytest.raises(SqlError):
+        said(shop, union + "price")
+
+
+@pytest.mark.parametrize("dialect", ["spark", "duckdb", "postgres"])
+def test_nulls_have_the_place_that_the_dialect_gives_them(dialect):
+    session = Session(dialect)
+    said(session, "CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1), (NULL), (2)")
+    ascending, descending = ([r[0] for r in rows(session, f"SELECT a FROM t ORDER BY a{d}")] for d in ("", " DESC"))
+    assert ascending == ([None, 1, 2] if dialect == "spark" else [1, 2, None])
+    assert descending == ([None, 2, 1] if dialect == "postgres" else [2, 1, None])
+
+
+def test_a_view_made_later_is_loaded_and_told_of(shop):
+    assert said(shop, "SUBSCRIBE totals") == ["totals:", [("tea", 9)]]
+    said(shop, "CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM sales")
+    assert rows(shop, "SELECT n FROM n") == [(3,)]
+    said(shop, "SUBSCRIBE n")
+    assert said(shop, "INSERT INTO sales (id, item, amount) VALUES (4, 'tea', 10)") == [
+        "INSERT 1",
+        "totals:",
+        [(("tea", 9), 3, -1), (("tea", 19), 3, 1)],
+        "n:",
+        [((3,), 3, -1), ((4,), 3, 1)],
+    ]
+    said(shop, "UNSUBSCRIBE totals")
+    assert said(shop, "UPDATE sales SET amount = NULL WHERE item = 'tea'") == ["UPDATE 3"]
+    assert said(shop, "SUBSCRIBE (SELECT max(amount) AS most FROM sales)")[1] == [(1,)]
+
+
+def test_a_transaction_is_an_epoch_and_sees_itself(shop):
+    said(shop, "SUBSCRIBE totals; BEGIN; DELETE FROM sales WHERE id = 1; INSERT INTO sales VALUES (5, 'tea', 7, 0)")
+    assert rows(shop, "SELECT total FROM totals") == [(12,)]
+    assert rows(shop, "SELECT id FROM sales WHERE item = 'tea'") == [(2,), (5,)]
+    said(shop, "UPDATE sales SET amount = 8 WHERE id = 5")
+    assert said(shop, "COMMIT") == ["COMMIT", "totals:", [(("tea", 9), 2, -1), (("tea", 13), 2, 1)]]
+    said(shop, "BEGIN; DELETE FROM sales; ROLLBACK")
+    assert rows(shop, "SELECT count(*) FROM sales") == [(3,)]
+
+
+def test_merge(shop):
+    said(shop, "CREATE TABLE news (id BIGINT, amount INT); INSERT INTO news VALUES (1, 100), (3, 0), (9, 9)")
+    merge = """
+        MERGE INTO sales AS s USING news AS n ON s.id = n.id
+        WHEN MATCHED AND n.amount = 0 THEN DELETE
+        WHEN MATCHED THEN UPDATE SET amount = s.amount + n.amount, item = CASE WHEN s.id = 1 THEN 'one' END
+        WHEN NOT MATCHED AND n.amount > 5 THEN INSERT (id, amount, item) VALUES (n.id, n.amount, NULL)
+    """
+    assert said(shop, merge) == ["MERGE 4"]
+    assert rows(shop, "SELECT id, item, amount FROM sales") == [(1, "one", 104), (2, "tea", 5), (9, None, 9)]
+
+
+def test_a_row_that_matches_several_is_refused(shop):
+    said(shop, "CREATE TABLE news (id BIGINT, amount INT); INSERT INTO news VALUES (1, 100), (1, 101)")
+    for text in (
+        "UPDATE sales SET amount = news.amount FROM news WHERE sales.id = news.id",
+        "MERGE INTO sales USING news ON sales.id = news.id WHEN MATCHED THEN UPDATE SET amount = news.amount",
+    ):
+        with pytest.raises(SqlError, match="several"):
+            said(shop, text)
+    said(shop, "DELETE FROM sales USING news WHERE sales.id = news.id")
+    assert rows(shop, "SELECT id FROM sales") == [(2,), (3,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        ("SELECT 1 AS a; SELCT 2", "statement SELCT: did you mean 'SELECT'", (1, 16)),
+        ("INSERT INTO sales VALUES (1, 'x')", "2 values for 4 columns", (1, 27)),
+        ("INSERT INTO sales (id, nope) VALUES (1, 2)", "no column nope", (1, 24)),
+        ("INSERT INTO totals VALUES ('x', 1)", "only tables are changed", (1, 13)),
+        ("INSERT INTO sails VALUES ('x', 1)", "no table sails: did you mean 'sales'", (1, 13)),
+        ("UPDATE sales SET amount = 1, amount = 2", "set twice", (1, 30)),
+        ("SELECT id FROM sales\nWHERE nope = 1", "no column `nope`", (2, 7)),
+        ("DROP VIEW large", "is read by totals", (1, 1)),
+        ("COMMIT", "no transaction", (1, 1)),
+        ("SUBSCRIBE large", "a view that is not kept", (1, 11)),
+        ("COPY sales FROM 'x' WITH (FORMAT json)", "FORMAT json is not there", (1, 17)),
+        ("CREATE TABLE sales (a INT)", "is there already", (1, 14)),
+        ("SELECT 'never ends", "not SQL as it is read here", None),
+    ],
+)
+def test_errors_point_to_the_place_and_change_nothing(shop, text, message, place):
+    before = rows(shop, "SELECT * FROM sales"), rows(shop, "SHOW TABLES")
+    with pytest.raises(SqlError, match=message) as caught:
+        said(shop, text)
+    assert place is None or (caught.value.line, caught.value.column) == place
+    assert (rows(shop, "SELECT * FROM sales"), rows(shop, "SHOW TABLES")) == before
+
+
+def test_a_step_that_fails_is_none(shop):
+    said(shop, "CREATE MATERIALIZED VIEW quotients AS SELECT id, 12 / amount AS q FROM sales")
+    for text in ("INSERT INTO sales VALUES (8, 'x', 0, 0)", "UPDATE sales SET amount = 0"):
+        with pytest.raises(TidemillError, match="division by zero"):
+            said(shop, text)
+    with pytest.raises(RowError):
+        said(shop, "INSERT INTO sales VALUES (8, 'x', 1.5, 0)")
+    assert rows(shop, "SELECT count(*), sum(q) FROM quotients") == [(3, 12 / 4 + 12 / 5 + 12)]
+    with pytest.raises(TidemillError, match="division by zero"):
+        said(shop, "CREATE MATERIALIZED VIEW bad AS SELECT 1 / (amount - amount) AS x FROM sales")
+    assert [r[0] for r in rows(shop, "SHOW TABLES")] == ["sales", "large", "totals", "quotients"]
+    said(shop, "INSERT INTO sales VALUES (8, 'x', 1, 0)")
+
+
+def test_files(shop, tmp_path):
+    for file, options in (("a.parquet", ""), ("b.csv", ""), ("c.csv", " WITH (HEADER false, DELIMITER ';')")):
+        assert said(shop, f"COPY sales TO '{tmp_path / file}'{options}") == ["COPY 3"]
+        session = Session()
+        said(session, "CREATE TABLE sales (id BIGINT PRIMARY KEY, item STRING, amount INT, price DOUBLE)")
+        assert said(session, f"COPY sales FROM '{tmp_path / file}'{options}") == ["COPY 3"]
+        assert rows(session, "SELECT * FROM sales") == rows(shop, "SELECT * FROM sales")
+    said(shop, f"COPY (SELECT item FROM sales WHERE id = 1) TO '{tmp_path / 'd.parquet'}'")
+    assert pq.read_table(tmp_path / "d.parquet").to_pylist() == [{"item": "tea"}]
+
+
+def test_saved_and_loaded(shop, tmp_path):
+    shop.save(tmp_path / "shop")
+    with pytest.raises(StateError, match="not there yet"):
+        shop.save(tmp_path / "shop")
+    other = Session()
+    other.load(tmp_path / "shop")
+    for text in ("SHOW TABLES", "SELECT * FROM sales", "SELECT * FROM totals"):
+        assert rows(other, text) == rows(shop, text)
+    with pytest.raises(StateError, match="already"):
+        other.load(tmp_path / "shop")
+    with pytest.raises(StateError, match="expected a folder that was saved"):
+        Session().load(tmp_path / "nowhere")
+
+
+VALUES = st.one_of(st.none(), st.integers(-2, 3)).map(lambda v: "NULL" if v is None else str(v))
+CONDITIONS = st.sampled_from(
+    ["a = 1", "a > b", "b IS NULL", "a + 1 = b OR a IS NULL", "TRUE", "a IN (SELECT x FROM u)"]
+)
+
+
+@st.composite
+def scripts(draw):
+    """Statements of tables t and u, which may have copies of rows and NULLs."""
+    found = []
+    for _ in range(draw(st.integers(1, 6))):
+        kind = draw(st.sampled_from(["insert", "insert", "into u", "update", "delete", "select", "merge"]))
+        pairs = draw(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=3))
+        written = ", ".join(f"({a}, {b})" for a, b in pairs)
+        condition = draw(CONDITIONS)
+        found.append(
+            {
+                "insert": f"INSERT INTO t VALUES {written}",
+                "into u": f"INSERT INTO u (y, x) VALUES {written}",
+                "update": f"UPDATE t SET b = a, a = {draw(VALUES)} WHERE {condition}",
+                "delete": f"DELETE FROM t WHERE {condition}",
+                "select": f"INSERT INTO t SELECT y, x FROM u WHERE x > {draw(st.integers(-2, 3))}",
+                "merge": "MERGE INTO t USING (SELECT DISTINCT x FROM u) s ON t.a = s.x WHEN MATCHED AND b IS NULL THEN DELETE"
+                " WHEN MATCHED THEN UPDATE SET b = s.x WHEN NOT MATCHED THEN INSERT VALUES (s.x, 7)",
+            }[kind]
+        )
+    if draw(st.booleans()):
+        start = draw(st.integers(0, len(found)))
+        found = [*found[:start], "BEGIN", *found[start:], draw(st.sampled_from(["COMMIT", "ROLLBACK"]))]
+    return found
+
+
+TABLES = "CREATE TABLE t (a INTEGER, b INTEGER); CREATE TABLE u (x INTEGER, y INTEGER);"
+VIEW = "SELECT a, count(*) AS n, sum(b) AS total FROM t LEFT JOIN u ON t.a = u.x GROUP BY a"
+
+
+@pytest.mark.slow
+@given(scripts())
+@examples(60)
+def test_a_database_says_the_same(script):
+    session = Session("duckdb")
+    said(session, f"{TABLES} CREATE MATERIALIZED VIEW v AS {VIEW}")
+    with duckdb.connect() as judge:
+        judge.execute(f"{TABLES} CREATE VIEW v AS {VIEW}")
+        for statement in script:
+            judge.execute(statement)
+            said(session, statement)
+            query = "SELECT 't', a, b, 0 FROM t UNION ALL SELECT 'u', x, y, 0 FROM u UNION ALL SELECT 'v', a, n, total FROM v"
+            expected = sorted(judge.execute(query).fetchall(), key=repr)
+            assert sorted(rows(session, query), key=repr) == expected, statement
+    session.close()
