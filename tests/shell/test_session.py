@@ -251,3 +251,17 @@ def test_a_database_says_the_same(script):
             expected = sorted(judge.execute(query).fetchall(), key=repr)
             assert sorted(rows(session, query), key=repr) == expected, statement
     session.close()
+
+
+def test_copies_of_a_row_are_all_updated():
+    session = Session()
+    said(session, "CREATE TABLE t (a INT, b STRING); INSERT INTO t VALUES (1, 'x'), (1, 'x'), (2, 'y')")
+    assert said(session, "UPDATE t SET a = a + 1 WHERE b = 'x'") == ["UPDATE 2"]
+    assert rows(session, "SELECT * FROM t") == [(2, "x"), (2, "x"), (2, "y")]
+
+
+def test_words_in_quotes_are_no_clauses():
+    session = Session()
+    said(session, "CREATE TABLE t (a INT, `where` STRING); INSERT INTO t VALUES (1, 'WHERE'), (2, 'SET')")
+    said(session, "UPDATE t SET `where` = 'FROM' WHERE `where` = 'WHERE'")
+    assert rows(session, "SELECT * FROM t ORDER BY `where` DESC") == [(2, "SET"), (1, "FROM")]
