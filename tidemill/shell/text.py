@@ -12,7 +12,6 @@ from sqlglot.errors import SqlglotError
 
 from tidemill.errors import SqlError
 
-_QUOTES: Final = ("'", '"', "`", "$")
 _DEEPER: Final = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1, TokenType.CASE: 1, TokenType.END: -1}
 
 
@@ -27,12 +26,12 @@ class Words:
         return len(self.words)
 
     def word(self, place: int) -> str:
-        """Return the word at a place in capitals, what stands in quotes as it is written; empty behind the end."""
+        """Return the word at a place in capitals, with the quotes around it; empty behind the end."""
         if place >= len(self.words):
             return ""
         token = self.words[place][0]
         written: str = self.text[token.start : token.end + 1]
-        return written if written[:1] in _QUOTES else " ".join(written.upper().split())
+        return " ".join(written.upper().split())
 
     def starts(self, *words: str) -> bool:
         """Return whether these are the first words."""
