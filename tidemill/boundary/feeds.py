@@ -121,29 +121,45 @@ class Keyed:
 
     def feed(self, times: Ints, diffs: Ints, names: Sequence[str]) -> pa.Table:
         """Return a row for each key and time, with its time and an operation, in columns of these names."""
+        before, after = self.pairs(times, diffs)
+        at = np.where(after < 0, before, after)
+        ops = np.where(after < 0, "delete", np.where(before < 0, "insert", "update"))
+        return self.rows(at, times, ops, names)
+
+    def images(self, times: Ints, diffs: Ints, names: Sequence[str]) -> pa.Table:
+        """Return the rows that went and came as Delta's change feed has them, its kind and time in these columns."""
+        before, after = self.pairs(times, diffs)
+        both = (before >= 0) & (after >= 0)
+        at = np.stack([before, after], axis=1).reshape(-1)
+        kinds = np.where(both, "update_preimage", "delete"), np.where(both, "update_postimage", "insert")
+        there = at >= 0
+        return self.rows(at[there], times, np.stack(kinds, axis=1).reshape(-1)[there], names)
+
+    def rows(self, at: Ints, times: Ints, ops: Any, names: Sequence[str]) -> pa.Table:
+        """Return rows with their times and an operation, in columns of these names behind theirs."""
         clash = [n for n in names if n in self.schema]
         if clash or len(set(names)) < len(names):
             columns = [*self.schema.names, *names]
             msg = f"columns {columns} clash: rename them with time= and op=, or rename the output's columns"
             raise SchemaError(msg)
+        added = [*(pa.array(t[at]) for t in times), pa.array(ops.tolist(), pa.string())]
+        return pa.table([*self.table.take(pa.array(at)).columns, *added], names=[*self.schema.names, *names])
+
+    def pairs(self, times: Ints, diffs: Ints) -> tuple[Ints, Ints]:
+        """Return for each key and time the places of the row that went and of that which came; -1 for none."""
         size = len(diffs)
         of_key = _numbered([_codes(self.table.column(self.schema.index(k))) for k in self.key], size)
         groups = _numbered([*times, of_key], size)
         count = int(groups.max(initial=-1)) + 1
-        coming = np.bincount(groups[diffs > 0], diffs[diffs > 0], count)
-        going = np.bincount(groups[diffs < 0], -diffs[diffs < 0], count)
-        many = (coming > 1) | (going > 1)
-        if many.any():
-            (row,) = python_rows(self.table.slice(int(many[groups].argmax()), 1))
-            self.refuse(row, "has several rows at one time")
-        shown = np.zeros(count, np.int64)  # the row that stands for its group: the new one, or the last one there was
-        for some in (diffs < 0, diffs > 0):
-            shown[groups[some]] = np.flatnonzero(some)
-        order = np.argsort(shown)
-        ops = np.where(coming == 0, "delete", np.where(going == 0, "insert", "update"))[order]
-        at = shown[order]
-        added = [*(pa.array(t[at]) for t in times), pa.array(ops.tolist(), pa.string())]
-        return pa.table([*self.table.take(pa.array(at)).columns, *added], names=[*self.schema.names, *names])
+        went, came = np.full(count, -1), np.full(count, -1)
+        for found, some, how_many in ((went, diffs < 0, -diffs), (came, diffs > 0, diffs)):
+            many = np.bincount(groups[some], how_many[some], count) > 1
+            if many.any():
+                (row,) = python_rows(self.table.slice(int(many[groups].argmax()), 1))
+                self.refuse(row, "has several rows at one time")
+            found[groups[some]] = np.flatnonzero(some)
+        order = np.argsort(np.where(came < 0, went, came))
+        return went[order], came[order]
 
     def follow(self, time: Ints, diffs: Ints, before: Mapping[Row, Row], changed: dict[Row, Row | None]) -> None:
         """Go through the updates in order and note in ``changed`` which row each key has then.

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.boundary.feed_formats import FeedFormat, checked_format, written
 from tidemill.boundary.feeds import Fed, Keyed
 from tidemill.boundary.html import html_table, shown_line
 from tidemill.boundary.list_columns import exact_lists, list_key, list_ranks
@@ -225,11 +226,21 @@ class Updates(_Table):
         columns = self._columns.columns if isinstance(self._columns, pa.Table) else self._columns
         return pa.Table.from_arrays([*columns, *map(int64_array, (*self._times, self._counts))], names=names)
 
-    def to_feed(self, key: str | Sequence[str], *, time: str | None = None, op: str = "op") -> pa.Table:
+    def to_feed(
+        self,
+        key: str | Sequence[str],
+        *,
+        time: str | None = None,
+        op: str = "op",
+        format: FeedFormat = "op",  # noqa: A002 - as in run.apply
+    ) -> Any:
         """Return a change feed: one row per key and time, with ``insert``, ``update`` or ``delete`` as ``op``.
 
         A retraction and an insertion of one key at one time are an update, shown as the new row; a deletion is shown as
         the row that was there. For another run's input with this key: ``run.apply(name, feed, time="time")``.
+
+        An Arrow table; with ``format="delta"`` one with ``_change_type`` and ``_commit_version``, as Delta's change
+        feed has them, and with ``format="debezium"`` a list of envelopes, dicts with ``before``, ``after`` and ``op``.
 
         `RowError` naming the key where it is not unique, be it for what was there before these changes; so it does not
         matter in how many batches they were read. For that the rows that were fed are kept by their key. Where these
@@ -255,9 +266,15 @@ class Updates(_Table):
             raise SchemaError(msg)
         self.schema.project(keys)
         self._sort()
-        names = [*self._coordinate_names(time), op]
+        names = self._coordinate_names(time)
         keyed = Keyed(self.schema, self._table, keys)
-        feed = keyed.feed(self._times, self._counts, names)
+        if checked_format(format) == "op":
+            feed: Any = keyed.feed(self._times, self._counts, [*names, op])
+        elif len(names) > 1:
+            msg = f"format={format!r} is for times of one coordinate, here they are {self._coordinates}"
+            raise SchemaError(msg)
+        else:
+            feed = written(format, keyed, self._times, self._counts, names[0])
         if len(self._coordinates) == 1:
             fed = self._fed or Fed(self._no_contents)
             fed.follow(keyed, self._times[0], self._counts, self.lower, self.upper)

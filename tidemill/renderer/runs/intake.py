@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tidemill.boundary.feed_formats import checked_format, translated
 from tidemill.boundary.feeds import Feed
 from tidemill.boundary.rows import COUNT_LIMIT, checked_batch, checked_rows
 from tidemill.boundary.sorting_out import RefusedRow, sorted_out
@@ -95,9 +96,12 @@ class Intake:
             raise
         return refused
 
-    def feed(self, node: Input, feed: Any, op: str, time: Any) -> None:
+    def feed(self, node: Input, feed: Any, op: str, time: Any, format: str = "op") -> None:  # noqa: A002 - as users say
         """Queue the writes of a change feed."""
         try:
+            if checked_format(format) != "op":
+                require_key(node, "apply a feed")
+                feed, op = translated(format, node.schema, tuple(node.key), feed, node.where)
             dataframes = self._dataframes_for(feed)
             if dataframes is not None:
                 self._stepper.queue(node, *dataframes.feed(node, feed, op, time))

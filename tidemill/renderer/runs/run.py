@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, Protocol, Self, TypeVar, cast, final, overload
 
+from tidemill.boundary.feed_formats import FeedFormat
 from tidemill.boundary.feeds import Fed
 from tidemill.boundary.files import file_path
 from tidemill.boundary.results import Rows, Updates, following
@@ -168,7 +169,7 @@ class Run:
         return self._intake.change(node, rows, time, +1, on_error)
 
     @alone
-    def apply(self, name: str, feed: Any, *, op: str = "op", time: Any = None) -> None:
+    def apply(self, name: str, feed: Any, *, op: str = "op", time: Any = None, format: FeedFormat = "op") -> None:  # noqa: A002 - the contract's name
         """Take a change feed for an input with a key: rows with a column ``op`` that says what to do with each.
 
         ``insert`` and ``update`` put the row in the place of that with its key, ``delete`` takes the row of its key; so
@@ -177,6 +178,18 @@ class Run:
         column than the key's. ``time`` is one for all rows, as for `insert`, or the name of the feed's column of times.
         Refused whole, with no trace, if any row does not fit.
 
+        ``format`` says how other systems write feeds; columns that the input does not have are left out then:
+
+        - ``"debezium"``: envelopes with ``op`` (c, r, u, d), ``before`` and ``after``, as dicts or JSON text, with
+          their schema around them or without; or pairs of a message's key and its value. Tombstones and messages are
+          passed over, ``t`` is refused, since it says no keys. Zoned moments become UTC, days, microseconds and
+          decimals what the schema says of them.
+        - ``"maxwell"``: messages with ``type`` and ``data``.
+        - ``"delta"``: Delta's change feed, a table or dicts with ``_change_type``, in the order of
+          ``_commit_version`` where there is one.
+
+        Where an update changes the key, the row of the old one goes.
+
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
         >>> flow.output("prices", flow.input("prices", {"item": "string", "price": "int64"}, key="item"))
@@ -184,11 +197,12 @@ class Run:
         ...     run.apply("prices", [("tea", 3, "insert"), ("milk", 1, "insert"), ("tea", 4, "update")])
         ...     run.advance()
         ...     run.apply("prices", [{"op": "d", "item": "milk"}])
+        ...     run.apply("prices", ['{"op": "c", "after": {"item": "rye", "price": 7, "id": 1}}'], format="debezium")
         ...     run.advance()
         ...     list(run.snapshot("prices"))
-        [('tea', 4)]
+        [('rye', 7), ('tea', 4)]
         """
-        self._intake.feed(self._input(name), feed, op, time)
+        self._intake.feed(self._input(name), feed, op, time, format)
 
     @alone
     def update(self, name: str, updates: Any, *, time: str | None = None, diff: str = "diff") -> None:

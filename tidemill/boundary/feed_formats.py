@@ -1,0 +1,311 @@
+"""Change feeds as other systems write them, as feeds by `Feed`: a row, and what is done with it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, Literal, TypeAlias
+
+import attrs
+import pyarrow as pa
+
+from tidemill.boundary.feeds import Ints, Keyed
+from tidemill.boundary.rows import listed_rows, python_rows
+from tidemill.boundary.tables import Source, as_table
+from tidemill.errors import RowError, SchemaError, brief, did_you_mean
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import STRING
+
+FeedFormat: TypeAlias = Literal["op", "debezium", "delta", "maxwell"]
+FORMATS: Final = ("op", "debezium", "delta", "maxwell")
+CHANGE_TYPE: Final = "_change_type"
+COMMIT_VERSION: Final = "_commit_version"
+_DELTA: Final = {"insert": True, "update_postimage": True, "update_preimage": False, "delete": False}
+"""Whether a row of Delta's change feed is put or deleted."""
+_UNAVAILABLE: Final = "__debezium_unavailable_value"
+_PER_SECOND: Final = {
+    "io.debezium.time.Timestamp": 10**3,
+    "org.apache.kafka.connect.data.Timestamp": 10**3,
+    "io.debezium.time.MicroTimestamp": 10**6,
+    "io.debezium.time.NanoTimestamp": 10**9,
+}
+"""Units of a second, by what Debezium's schemas call a moment."""
+_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps are wall time
+_MICROS: Final = 10**6
+
+Types: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""What a schema says of columns, by their names."""
+
+
+def checked_format(name: str) -> str:
+    """Return the name of a format; `SchemaError` where there is none of it."""
+    if name not in FORMATS:
+        msg = f"format={name!r}: {did_you_mean(str(name), FORMATS)}"
+        raise SchemaError(msg)
+    return name
+
+
+def translated(format: str, schema: Schema, key: Sequence[int], feed: Any, where: str) -> tuple[Any, str]:  # noqa: A002
+    """Return a feed for an input of this schema and key in the form of `Feed`, and its column of operations.
+
+    Columns that the input does not have are left out.
+    """
+    op = "op"
+    while op in schema:
+        op += "_"
+    names = [schema.names[i] for i in key]
+    if format == "delta":
+        return _of_delta(schema, names, feed, op, where), op
+    changes = {"debezium": _debezium, "maxwell": _maxwell}[format]
+    columns = _Columns(schema, names)
+    rows: list[dict[str, Any]] = []
+    for number, message in enumerate(_messages(feed, where)):
+        try:
+            rows += [{**one.row, op: one.op} for one in changes(message, columns)]
+        except _Unfit as error:
+            reason = f"{where}, message {number}: {error}"
+            raise RowError(reason).about(row=message, row_index=number, column=error.column) from None
+    return rows, op
+
+
+class _Unfit(Exception):  # noqa: N818 - becomes a RowError
+    """What is wrong with a message."""
+
+    def __init__(self, reason: str, column: str | None = None) -> None:
+        super().__init__(reason)
+        self.column = column
+
+
+@attrs.frozen
+class _Change:
+    op: Literal["upsert", "delete"]
+    row: dict[str, Any]
+
+
+@attrs.frozen
+class _Columns:
+    """The columns of an input, and what a message's schema says of them."""
+
+    schema: Schema
+    key: Sequence[str]
+    said: Types = attrs.field(factory=dict)
+
+    def row(self, given: Any, names: Sequence[str], missing: str) -> dict[str, Any]:
+        """Return the values of these columns."""
+        if not isinstance(given, Mapping):
+            raise _Unfit(missing)
+        if lacking := [n for n in names if n not in given]:
+            msg = f"{brief(given)} has no {lacking[0]!r}, which is a column of the input"
+            raise _Unfit(msg, lacking[0])
+        return {n: _value(given[n], self.schema.field(n), self.said.get(n, {})) for n in names}
+
+
+def _messages(feed: Any, where: str) -> Iterator[Any]:
+    """Return messages, of text as JSON; of pairs of a key and a value the values, and where these are missing both."""
+    if isinstance(feed, (str, bytes)):
+        feed = feed.splitlines()
+    for number, given in enumerate(listed_rows(feed, where)):
+        key, message = given if isinstance(given, tuple) and len(given) == 2 else (None, given)  # noqa: PLR2004
+        try:
+            message, key = _read(message), _read(key)
+        except ValueError as error:
+            reason = f"{where}, message {number}: {brief(message)} is not JSON ({error})"
+            raise RowError(reason).about(row=message, row_index=number) from None
+        yield message if key is None or message is None else {**message, "#key": key}
+
+
+def _read(text: Any) -> Any:
+    """Return what JSON text says, numbers with all their digits; anything else as it is."""
+    if not isinstance(text, (str, bytes)):
+        return text
+    return json.loads(text, parse_float=Decimal) if text.strip() else None
+
+
+def _debezium(message: Any, columns: _Columns) -> Iterator[_Change]:
+    """Return what an envelope of Debezium's does, with its schema or without; a tombstone nothing."""
+    if message is None:
+        return
+    envelope, said = _payload(message)
+    columns = attrs.evolve(columns, said=said)
+    if not isinstance(envelope, Mapping) or "op" not in envelope:
+        msg = f"{brief(envelope)} is not an envelope of Debezium's, which has op, before and after"
+        raise _Unfit(msg)
+    op, before, after = envelope["op"], envelope.get("before"), envelope.get("after")
+    if op in ("c", "r", "u"):
+        yield from _put(after, before, columns, f"op {op!r} without after")
+    elif op == "d":
+        gone = before if before is not None else _payload(message.get("#key"))[0]
+        yield _Change("delete", columns.row(gone, columns.key, "op 'd' without before, and without a key beside it"))
+    elif op == "t":
+        msg = "op 't' empties the table, and says no keys: delete them by run.delete, or take a snapshot anew"
+        raise _Unfit(msg)
+    elif op != "m":  # a message of the source's own
+        msg = f"op {brief(op)} is none of Debezium's: c, r, u, d, t and m are"
+        raise _Unfit(msg)
+
+
+def _payload(message: Any) -> tuple[Any, Types]:
+    """Return a message without the schema around it, and what that says of the columns of before and after."""
+    if not isinstance(message, Mapping) or "payload" not in message:
+        return message, {}
+    parts = {part.get("field"): part for part in (message.get("schema") or {}).get("fields") or ()}
+    row = parts.get("after") or parts.get("before") or {}
+    return message["payload"], {f["field"]: f for f in row.get("fields") or () if "field" in f}
+
+
+def _maxwell(message: Any, columns: _Columns) -> Iterator[_Change]:
+    """Return what a message of Maxwell's does."""
+    kind = message.get("type") if isinstance(message, Mapping) else None
+    if kind in ("insert", "bootstrap-insert", "update"):
+        data, old = message.get("data"), message.get("old") or {}
+        before = {**data, **old} if data and any(k in old for k in columns.key) else None
+        yield from _put(data, before, columns, f"type {kind!r} without data")
+    elif kind == "delete":
+        yield _Change("delete", columns.row(message.get("data"), columns.key, "type 'delete' without data"))
+    elif not isinstance(kind, str) or not kind.startswith(("bootstrap-", "table-", "database-")):
+        msg = f"{brief(message)} is not a message of Maxwell's, which has type and data"
+        raise _Unfit(msg)
+
+
+def _put(after: Any, before: Any, columns: _Columns, missing: str) -> Iterator[_Change]:
+    """Return what puts a row: where its key was another before, that goes."""
+    key = columns.key
+    new = columns.row(after, columns.schema.names, missing)
+    if isinstance(before, Mapping) and all(k in before for k in key):
+        old = columns.row(before, key, missing)
+        if any(old[k] != new[k] for k in key):
+            yield _Change("delete", old)
+    yield _Change("upsert", new)
+
+
+def _value(given: Any, field: Field, said: Mapping[str, Any]) -> Any:
+    """Return a value as JSON has it as one of a column; ``said`` is what a schema says of it."""
+    if given is None:
+        return None
+    if given == _UNAVAILABLE:
+        msg = f"column {field.name}: the source did not log the value, since it did not change: let it log whole rows"
+        raise _Unfit(msg, field.name)
+    read = _READ.get(field.dtype.name)
+    try:
+        return given if read is None else read(given, said)
+    except (ValueError, InvalidOperation, OverflowError, KeyError, TypeError, binascii.Error) as error:
+        msg = f"column {field}: {brief(given)} cannot be read ({error})"
+        raise _Unfit(msg, field.name) from None
+
+
+def _date(given: Any, _said: Mapping[str, Any]) -> Any:
+    if isinstance(given, str):
+        return dt.date.fromisoformat(given)
+    return _EPOCH.date() + dt.timedelta(days=given) if isinstance(given, int) else given
+
+
+def _moment(given: Any, said: Mapping[str, Any]) -> Any:
+    """Return a moment as wall time, that of a zoned one in UTC."""
+    if isinstance(given, str):
+        moment = dt.datetime.fromisoformat(given)
+        return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
+    if not isinstance(given, int):
+        return given
+    unit = _PER_SECOND.get(str(said.get("name")))
+    if unit is None:
+        msg = "a number says no unit: send messages with their schema, or moments as text"
+        raise ValueError(msg)
+    micros, rest = divmod(given * _MICROS, unit)
+    if rest:
+        msg = "timestamps have microseconds"
+        raise ValueError(msg)
+    return _EPOCH + dt.timedelta(microseconds=micros)
+
+
+def _decimal(given: Any, said: Mapping[str, Any]) -> Any:
+    """Return a decimal: of text as written, of Kafka's bytes as their schema says, or as their own scale does."""
+    if isinstance(given, Mapping):  # io.debezium.data.VariableScaleDecimal
+        return _unscaled(given["value"]).scaleb(-int(given["scale"]))
+    if said.get("name") == "org.apache.kafka.connect.data.Decimal":
+        return _unscaled(given).scaleb(-int(said["parameters"]["scale"]))
+    return Decimal(given) if isinstance(given, str) else given
+
+
+def _unscaled(given: Any) -> Decimal:
+    data = base64.b64decode(given, validate=True) if isinstance(given, str) else given
+    return Decimal(int.from_bytes(data, "big", signed=True))
+
+
+def _float(given: Any, _said: Mapping[str, Any]) -> Any:
+    return float(given) if isinstance(given, (Decimal, str)) else given
+
+
+def _bytes(given: Any, _said: Mapping[str, Any]) -> Any:
+    return base64.b64decode(given, validate=True) if isinstance(given, str) else given
+
+
+_READ: Final[dict[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
+    "date": _date,
+    "timestamp": _moment,
+    "decimal": _decimal,
+    "float64": _float,
+    "binary": _bytes,
+}
+"""How a value of JSON is read, by the column's type; others are as JSON has them."""
+
+
+def _of_delta(schema: Schema, key: Sequence[str], feed: Any, op: str, where: str) -> Any:
+    """Return Delta's change feed by versions, and in each what goes first: then a key's last row is the right one."""
+    if hasattr(feed, "toArrow"):  # Spark's
+        feed = feed.toArrow()
+    columns = Schema((*schema, Field(CHANGE_TYPE, STRING)))
+    table = feed.read(columns, where) if isinstance(feed, Source) else as_table(columns, feed, where)
+    if table is None:
+        rows = list(_with_names(feed, where))
+        puts, order = _done([r.get(CHANGE_TYPE) for r in rows], [r.get(COMMIT_VERSION) for r in rows], where)
+        kept = [[n for n in (schema.names if put else key) if n in row] for row, put in zip(rows, puts, strict=True)]
+        return [{**{n: rows[i][n] for n in kept[i]}, op: "upsert" if puts[i] else "delete"} for i in order]
+    if lacking := [n for n in columns.names if n not in table.column_names]:
+        reason = f"{where}: no column {lacking[0]!r}: Delta's change feed has the table's columns and {CHANGE_TYPE}"
+        raise RowError(reason).about(column=lacking[0])
+    size = table.num_rows
+    versions = table.column(COMMIT_VERSION).to_pylist() if COMMIT_VERSION in table.column_names else [None] * size
+    puts, order = _done(table.column(CHANGE_TYPE).to_pylist(), versions, where)
+    ops = pa.array(["upsert" if put else "delete" for put in puts], pa.string())
+    return table.select(list(schema.names)).append_column(op, ops).take(pa.array(order, pa.int64()))
+
+
+def _done(kinds: Sequence[Any], versions: Sequence[Any], where: str) -> tuple[list[bool], list[int]]:
+    """Return which rows are put, the others being deleted; and the rows in the order in which they count."""
+    puts = []
+    for number, kind in enumerate(kinds):
+        put = _DELTA.get(kind)
+        if put is None:
+            reason = f"{where}, row {number}: {CHANGE_TYPE} is {brief(kind)}: expected one of {', '.join(_DELTA)}"
+            raise RowError(reason).about(row_index=number, column=CHANGE_TYPE)
+        puts.append(put)
+    return puts, sorted(range(len(puts)), key=lambda i: (versions[i] or 0, puts[i]))
+
+
+def _with_names(feed: Any, where: str) -> Iterator[Mapping[str, Any]]:
+    for number, row in enumerate(listed_rows(feed, where)):
+        if not isinstance(row, Mapping):
+            reason = f"{where}, row {number}: {brief(row)} has no names: Delta's change feed is a table, or dicts"
+            raise RowError(reason).about(row=row, row_index=number)
+        yield row
+
+
+def written(format: str, keyed: Keyed, times: Ints, diffs: Ints, time: str) -> Any:  # noqa: A002 - as users say
+    """Return changes by key as another system's feed: Delta's as a table, Debezium's as envelopes."""
+    if format == "delta":
+        return keyed.images(times, diffs, [COMMIT_VERSION, CHANGE_TYPE])
+    if format != "debezium":
+        msg = f"format={format!r} is read, not written: expected op, debezium or delta"
+        raise SchemaError(msg)
+    rows, names = python_rows(keyed.table), keyed.schema.names
+    at = times[0].tolist()
+    found = []
+    for before, after in zip(*(p.tolist() for p in keyed.pairs(times, diffs)), strict=True):
+        old, new = (dict(zip(names, rows[i], strict=True)) if i >= 0 else None for i in (before, after))
+        op = "d" if new is None else "c" if old is None else "u"
+        found.append({"before": old, "after": new, "source": {time: at[max(before, after)]}, "op": op})
+    return found
