@@ -4,6 +4,7 @@ import base64
 import datetime as dt
 import json
 from decimal import Decimal
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -44,7 +45,7 @@ def unscaled(number):
     return base64.b64encode(number.to_bytes(8, "big", signed=True)).decode()
 
 
-FIELDS = [
+FIELDS: Any = [
     {"field": "id", "type": "int64"},
     {"field": "price", "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
     {"field": "on", "type": "int32", "name": "io.debezium.time.Date"},
@@ -181,7 +182,7 @@ def test_the_feed_of_delta_in_the_order_of_versions(run, make):
     assert contents(run, "items") == [("tea", 2, None)]
 
 
-GOOD = {"op": "c", "after": {"item": "good", "n": 1, "op": None}}
+GOOD: Any = {"op": "c", "after": {"item": "good", "n": 1, "op": None}}
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_feeds_are_refused_whole(run, name, written_by, message, text):
         run.apply(
             name,
             [good if name == "items" else with_schema({"op": "c", "after": kafka_row(9, 9)}), message],
-            format=format,
+            format=written_by,
         )
     assert text in str(caught.value)
     assert contents(run, name) == []
