@@ -233,12 +233,9 @@ class _Search:
                 of_right.setdefault(b, of_left[a])
             elif b in of_right:
                 of_left[a] = of_right[b]
-        missing: list[Reason] = []
-        for side, of_side in ((left, of_left), (right, of_right)):
-            if not self._with(side, of_side):
-                missing.append((yield side, of_side))
+        missing = yield from self._lacking((left, of_left), (right, of_right))
         if missing:
-            return _found(node, line, tuple(missing))
+            return _found(node, line, missing)
         keys = list(zip(arranged_keys(left), arranged_keys(right), strict=True))
         lefts, rights = self._with(left, of_left), self._with(right, of_right)
         if len(rights) <= len(lefts):
@@ -246,6 +243,14 @@ class _Search:
         else:
             alone = yield from self._partners(lefts, right, keys, of_right, node)
         return _found(node, line, alone)
+
+    def _lacking(self, *sides: tuple[Node, Known]) -> Generator[tuple[Node, Known], Reason, tuple[Reason, ...]]:
+        """Return why those sides lack a row that do, of what is known of each side's row."""
+        found: list[Reason] = []
+        for side, known in sides:
+            if not self._with(side, known):
+                found.append((yield side, known))
+        return tuple(found)
 
     def _partners(
         self,
@@ -281,14 +286,14 @@ class _Search:
                 for a, b in ((one, other), (other, one)):
                     if a in values:
                         values.setdefault(b, values[a])
-        missing: list[Reason] = []
+        sides: list[tuple[Node, Known]] = []
         for relation, (port, *_) in enumerate(node.ports):
             own = {node.columns[port][c]: value for (of, c), value in values.items() if of == relation}
-            if not self._with(node.inputs[port], own):
-                missing.append((yield node.inputs[port], own))
+            sides.append((node.inputs[port], own))
+        missing = yield from self._lacking(*sides)
         if not missing:
             line += "; rows of all are there, and do not fit together"
-        return _found(node, line, tuple(missing))
+        return _found(node, line, missing)
 
     def _outer(self, node: OuterJoin, known: Known, line: str) -> Asking:
         """Return what a pair lacks; or of a row with NULL beside it, that side, or the partners that it has."""
@@ -307,16 +312,10 @@ class _Search:
         elif node.how != "left" and all(v is None for v in beside_right.values()):
             asked, of_asked, other, by = right, of_right, left, back
         else:
-            missing: list[Reason] = []
-            for side, of_side in ((left, of_left), (right, of_right)):
-                if not self._with(side, of_side):
-                    missing.append((yield side, of_side))
-            why = (
-                _NULL_KEY
-                if not node.nulls_equal and None in by_key.values()
-                else "rows of both are there, and do not fit"
-            )
-            return _found(node, line if missing else f"{line}; {why}", tuple(missing))
+            missing = yield from self._lacking((left, of_left), (right, of_right))
+            is_null = not node.nulls_equal and None in by_key.values()
+            why = _NULL_KEY if is_null else "rows of both are there, and do not fit"
+            return _found(node, line if missing else f"{line}; {why}", missing)
         there = self._with(asked, of_asked)
         if not there:
             return _found(node, line, ((yield asked, of_asked),))

@@ -10,7 +10,7 @@ from tidemill.dataflow.nodes import (
     Input,
     LateRows,
     Leave,
-    Limits,
+    LoopLimits,
     Node,
     Output,
     Retime,
@@ -104,7 +104,7 @@ def _observe(copy: Copy, node: Node, name: str) -> None:
                 site=node.site,
                 schema=node.schema,
                 inputs=(seen,),
-                limits=limits.get(seen.scope, Limits()),
+                limits=limits.get(seen.scope, LoopLimits()),
             )
         )
     graph.put(

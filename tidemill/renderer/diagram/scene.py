@@ -50,7 +50,7 @@ class Writing:
 
 
 @attrs.frozen
-class Operator:
+class DrawnOperator:
     """A node as it is shown; or a box with a writing of its own."""
 
     id: int
@@ -107,7 +107,7 @@ class Scene:
 
     name: str
     coordinates: tuple[str, ...]
-    operators: tuple[Operator, ...]
+    operators: tuple[DrawnOperator, ...]
     loops: tuple[Loop, ...]
     subject: str = ""
     """What the picture is of, where that is not the dataflow."""
@@ -140,10 +140,10 @@ def _with_those_around(ids: set[int], loops: list[Loop]) -> set[int]:
     return found
 
 
-def _operator(node: Node, figures: Figures | None) -> Operator:
+def _operator(node: Node, figures: Figures | None) -> DrawnOperator:
     loop = node.inputs[0].scope if isinstance(node, Leave) else node.scope
     does = node.describe()
-    return Operator(
+    return DrawnOperator(
         id=node.id,
         kind=_kind(node),
         name=_name(node, does),
