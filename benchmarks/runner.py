@@ -51,16 +51,11 @@ def median_ms(works: Mapping[str, Callable[[], object]], rounds: int, clock: Clo
 
 
 def spread(milliseconds: Sequence[float]) -> Figures:
-    """Return the least, median, mean, 90th percentile and greatest of times, and how many there are."""
+    """Return the least, median, mean, 90th and 99th percentile and greatest of times, and how many there are."""
     ordered = sorted(milliseconds)
-    return {
-        "min": ordered[0],
-        "median": statistics.median(ordered),
-        "mean": statistics.fmean(ordered),
-        "p90": ordered[max(0, -(-len(ordered) * 9 // 10) - 1)],
-        "max": ordered[-1],
-        "epochs": len(ordered),
-    }
+    percentiles = {f"p{p}": ordered[max(0, -(-len(ordered) * p // 100) - 1)] for p in (90, 99)}
+    means = {"median": statistics.median(ordered), "mean": statistics.fmean(ordered)}
+    return {"min": ordered[0], **means, **percentiles, "max": ordered[-1], "epochs": len(ordered)}
 
 
 # -- processes --------------------------------------------------------------------------------------------------------
@@ -153,7 +148,7 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
-_LEFT_OUT = (".min", ".mean", ".p90", ".epochs")
+_LEFT_OUT = (".min", ".mean", ".p90", ".p99", ".epochs")
 """Of a spread, unless they are asked for."""
 
 

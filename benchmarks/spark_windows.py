@@ -9,7 +9,6 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -51,11 +50,6 @@ def spark_windows_large(*, one: Size) -> Figures:
 def spark_windows_live(*, many: Size, one: Size) -> Figures:
     """Durable runs: a load by executors, steps of 1,000 changed rows, going on after a restart; Spark's own query."""
     return {"live": {f"{rows} rows in {n}": apart("spark_windows:live", rows, n) for rows, n in (many, one)}}
-
-
-def spark_windows_steps(*, many: Size) -> Figures:
-    """Large steps on executors, in which one row in twenty of a share of the partitions has another value."""
-    return {f"{many[0]} rows in {many[1]} partitions": apart("spark_windows:large_steps", *many)}
 
 
 def _compared(cases: dict[str, tuple[Any, ...]]) -> dict[str, Figures]:
@@ -153,30 +147,6 @@ def live(rows: int, partitions: int) -> Figures:
         found["Spark's own query"] = seconds(lambda: _read(_query(data)))
     spark.stop()
     return {**found, "times_faster": found["Spark's own query"] / found["step"]}
-
-
-def large_steps(rows: int, partitions: int) -> Figures:
-    """Return the seconds of a load and of steps on executors, each the second of two; Spark's own query's."""
-    spark, found = session(), Figures()
-
-    def timed(name: str, work: Callable[[], Any]) -> None:
-        before = processor_seconds()
-        found[name] = {"seconds": seconds(work), "processor_seconds": processor_seconds() - before}
-
-    with tempfile.TemporaryDirectory() as folder:
-        data = _written(spark, folder, rows, partitions)
-        with calls("auto").start(tm.Spark(spark, state=f"{folder}/state", in_driver=CHANGED // 4)) as run:
-            timed("load", lambda: _stepped(run, None, data))
-            for share in (0.01, 0.1, 1.0):
-                touched = data.filter(f"p < {share * partitions} AND pmod(xxhash64(t, x), 20) = 0")
-                before = touched.localCheckpoint()
-                after = before.selectExpr("p", "t", "x + 1 AS x")
-                _stepped(run, before, after)
-                timed(f"{share:.0%} of the partitions", partial(_stepped, run, after, before))
-        _read(_query(data))
-        timed("Spark's own query", lambda: _read(_query(data)))
-    spark.stop()
-    return found
 
 
 def _stepped(run: Any, gone: Any, come: Any) -> None:

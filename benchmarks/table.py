@@ -129,7 +129,4 @@ TABLE = {
     "spark_windows_live": Benchmark(
         "spark_windows:spark_windows_live", "live runs, step by step", "Spark's own", {"many": _MANY, "one": _LARGE_ONE}
     ),
-    "spark_windows_steps": Benchmark(
-        "spark_windows:spark_windows_steps", "large steps on executors", "Spark's own", {"many": (1_000_000, 1000)}
-    ),
 }  # fmt: skip
