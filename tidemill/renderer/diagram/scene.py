@@ -145,7 +145,7 @@ def _operator(node: Node, figures: Figures | None) -> DrawnOperator:
     does = node.describe()
     return DrawnOperator(
         id=node.id,
-        kind=_kind(node),
+        kind=node.called,
         name=_name(node, does),
         does=does,
         schema=str(node.schema),
@@ -158,10 +158,6 @@ def _operator(node: Node, figures: Figures | None) -> DrawnOperator:
         back_to=node.variable.id if isinstance(node, Feedback) else None,
         figures=figures,
     )
-
-
-def _kind(node: Node) -> str:
-    return node.called
 
 
 def _name(node: Node, does: str) -> str:

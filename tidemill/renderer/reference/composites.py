@@ -187,11 +187,16 @@ def _set_operation(node: SetOperation, final: IsFinal, left: Trace, right: Trace
 
 @by_contents(composites.TopK)
 def _top_k(node: composites.TopK, final: IsFinal, source: Trace) -> Updates:
+    return _of_each_group(_first, node, final, source)
+
+
+def _of_each_group(function: Callable[..., Contents], node: Any, final: IsFinal, source: Trace) -> Updates:
+    """Give what a function makes of each group's rows at every time, groups being those of the node's keys."""
     groups: dict[Row, Trace] = defaultdict(dict)
     for (row, time), diff in source.items():
         groups[_values(node, node.keys, row)][row, time] = diff
     for key, group in groups.items():
-        yield from triples(at_every_time(lambda rows, key=key: _first(node, key, rows), group, final=final))
+        yield from triples(at_every_time(lambda rows, key=key: function(node, key, rows), group, final=final))
 
 
 def _first(node: composites.TopK, key: Row, rows: Contents) -> Contents:
@@ -209,11 +214,7 @@ def _first(node: composites.TopK, key: Row, rows: Contents) -> Contents:
 
 @by_contents(Windowed)
 def _windowed(node: Windowed, final: IsFinal, source: Trace) -> Updates:
-    partitions: dict[Row, Trace] = defaultdict(dict)
-    for (row, time), diff in source.items():
-        partitions[_values(node, node.keys, row)][row, time] = diff
-    for key, partition in partitions.items():
-        yield from triples(at_every_time(lambda rows, key=key: _with_calls(node, key, rows), partition, final=final))
+    return _of_each_group(_with_calls, node, final, source)
 
 
 def _with_calls(node: Windowed, key: Row, rows: Contents) -> Contents:
