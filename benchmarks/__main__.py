@@ -1,71 +1,62 @@
-"""The command: ``python -m benchmarks [W1 W3 ...] [--json FILE] [--pathway-python PATH]``."""
+"""The command: ``python -m benchmarks [NAME ...] [size=value ...] [--json FILE]``; ``--list`` says what there is.
+
+Names are those of the table, or of workloads; without a name, all workloads are measured.
+"""
 
 import argparse
+import ast
 import json
-import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import machine
-from benchmarks.report import report
-from benchmarks.suite import Suite
-from benchmarks.workloads import ALL, TABLES, WORKLOADS
-from benchmarks.workloads.debian import DEBIAN
+from benchmarks.runner import machine, page, rounded, text_table
+from benchmarks.table import TABLE
 
 
 def main() -> None:
-    options = _options()
-    if options.debian:
-        os.environ[DEBIAN] = str(Path(options.debian).resolve())
-    interpreters = dict.fromkeys(("tidemill", "duckdb", "duckdb1"), sys.executable)
-    if options.duckdb_python:
-        interpreters["duckdb1_other"] = str(Path(options.duckdb_python).absolute())
-    if options.pathway_python:
-        interpreters["pathway"] = str(Path(options.pathway_python).absolute())
-    suite = Suite(interpreters, options.repeats)
-    asked = options.workloads or list(ALL)
-    names = [name for name in asked if name in WORKLOADS]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What tidemill costs, next to others.")
+    parser.add_argument("asked", nargs="*", metavar="NAME or size=value")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--list", action="store_true", help="say what there is, with sizes and who it is compared with")
+    options = parser.parse_args()
+    if options.list:
+        lines = [[name, b.what, b.against, _sizes(b.sizes)] for name, b in TABLE.items()]
+        print(text_table(["", "what", "compared with", "sizes"], lines, left=4))
+        return
+    given = [pair.partition("=") for pair in options.asked if "=" in pair]
+    names = [name for name in options.asked if "=" not in name]
+    in_table = [name for name in names if name in TABLE]
+    workloads = [name for name in names if name not in TABLE]
     results: dict[str, Any] = {"machine": machine()}
-    results["epochs"] = suite.epochs(names, grow=not options.quick)
-    results["growth"] = suite.growth(results["epochs"])
-    results["batches"] = suite.batches([name for name in asked if name in TABLES], options.scale)
-    if "W1" in names and not options.quick:
-        results["endurance"] = suite.endurance("W1")
-        results["bulk"] = suite.bulk("W1")
-    print(report(results))
+    print(f"machine: {results['machine']}\n")
+    for name in [*in_table, *(["workloads"] if workloads or not names else [])]:
+        benchmark = TABLE[name]
+        sizes = {**benchmark.sizes, **({"names": workloads} if name == "workloads" and workloads else {})}
+        if unknown := [size for size, _, _ in given if size not in sizes]:
+            parser.error(f"{name} has no size {', '.join(unknown)}: there are {_sizes(sizes)}")
+        sizes |= {size: _value(text) for size, _, text in given}
+        module, _, function = benchmark.place.partition(":")
+        found = rounded(getattr(import_module(f"benchmarks.{module}"), function)(**sizes))
+        print(page(found, benchmark.columns), end="\n\n")
+        results |= found
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(_rounded(results), indent=1) + "\n")
-    if any(r.get("wrong") for part in ("epochs", "bulk", "batches") for r in results.get(part, [])):
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    if results.get("wrong"):
         sys.exit("answers differ")
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What tidemill costs, next to others.")
-    names = "; ".join(f"{name}: {w.title}" for name, w in ALL.items())
-    parser.add_argument("workloads", nargs="*", metavar="W", help=f"all, or of these: {names}")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
-    parser.add_argument("--repeats", type=int, default=3, help="processes for each figure, whose median is shown (3)")
-    parser.add_argument("--scale", type=float, default=1, help="of the tables of R workloads (1); 0.1 for a quick look")
-    parser.add_argument("--quick", action="store_true", help="no tenfold data, no endurance, no bulk changes")
-    parser.add_argument("--pathway-python", metavar="PATH", help="an interpreter that has pathway, pyarrow and numpy")
-    other = "an interpreter that has another DuckDB, pyarrow and numpy, measured where one thread is, as duckdb1_other"
-    parser.add_argument("--duckdb-python", metavar="PATH", help=other)
-    parser.add_argument("--debian", metavar="FILE", help="another table of Debian's dependencies for W6")
-    options = parser.parse_args()
-    if unknown := set(options.workloads) - set(ALL):
-        parser.error(f"no workload {', '.join(sorted(unknown))}: there are {', '.join(ALL)}")
-    return options
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
-def _rounded(value: Any) -> Any:
-    """Return results with floats of four significant digits."""
-    if isinstance(value, dict):
-        return {key: _rounded(v) for key, v in value.items()}
-    if isinstance(value, list):
-        return [_rounded(v) for v in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+def _sizes(sizes: Any) -> str:
+    return " ".join(f"{name}={value!r}".replace(" ", "") for name, value in sizes.items())
 
 
 if __name__ == "__main__":

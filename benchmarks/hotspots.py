@@ -12,34 +12,38 @@ from itertools import islice
 from time import perf_counter, process_time
 from typing import Any
 
-import tidemill as tm
 from benchmarks.engines.embedded import Embedded
-from benchmarks.table import figure, text_table
+from benchmarks.runner import figure, text_table
 from benchmarks.workload import Workload
 from benchmarks.workloads import ALL, TABLES
 
 
 def hotspots(workload: Workload, epochs: int) -> str:
     """Return a text of two tables about the one-row epochs of a workload."""
-    engine = Embedded(workload)
-    tables = workload.tables()
+    engine, tables = Embedded(workload), workload.tables()
     changes = workload.steps(tables)
     engine.load(tables)
     engine.read()
     for change in islice(changes, 10):
         engine.step(change)
-    before = engine.run.metrics()
-    start = perf_counter()
+    before, start = engine.run.metrics(), perf_counter()
     for change in islice(changes, epochs):
         engine.step(change)
     seconds = perf_counter() - start
-    by_operator = _by_operator(before, engine.run.metrics(), seconds, epochs)
+    rows, inside = [], 0.0
+    for old, new in zip(before, engine.run.metrics(), strict=True):
+        inside += new.seconds - old.seconds
+        counts = (new.seconds - old.seconds) * 1e6, new.records_in - old.records_in, new.records_out - old.records_out
+        rows.append([f"#{new.id} {new.kind}", new.name, *(figure(c / epochs) for c in counts)])
+    for what, taken in (("outside operators", seconds - inside), ("an epoch", seconds)):
+        rows.append([what, "", figure(taken / epochs * 1e6), "", ""])
     engine.read()
     profile = cProfile.Profile()
     for change in islice(changes, epochs):
         profile.runcall(engine.step, change)
+    by_operator = text_table(["operator", "", "us an epoch", "records in", "out"], rows)
     head = f"{workload.name} {workload.title}: {epochs} epochs of one row, insert or delete and advance"
-    return f"{head}\n\n{by_operator}\n\n{_by_function(profile, epochs)}"
+    return f"{head}\n\n{by_operator}\n\n{_by_function(profile, 25, 1e6 / epochs, epochs)}"
 
 
 def load_hotspots(workload: Workload, scale: float) -> str:
@@ -47,45 +51,20 @@ def load_hotspots(workload: Workload, scale: float) -> str:
     engine, tables = Embedded(workload), workload.tables()
     profile = cProfile.Profile(process_time)
     profile.runcall(engine.load, tables)
-    seconds = sum(own for _, _, own, _, _ in _timings(profile).values())
+    head = f"{workload.name} {workload.title} x{scale:g}: load, in ms of processor time"
+    return f"{head}\n\n{_by_function(profile, 10, 1e3, 1)}"
+
+
+def _by_function(profile: cProfile.Profile, shown: int, unit: float, of: int) -> str:
+    timings: dict[tuple[str, int, str], Any] = pstats.Stats(profile, stream=io.StringIO()).stats  # type: ignore[attr-defined]
     rows = [
-        [_place(where), f"{own / seconds:.1%}", figure(calls)]
-        for where, (_, calls, own, _, _) in _by_own_time(profile)[:10]
+        [_place(*where), figure(own * unit), figure(total * unit), figure(calls / of)]
+        for where, (_, calls, own, total, _) in sorted(timings.items(), key=lambda item: -item[1][2])[:shown]
     ]
-    head = f"{workload.name} {workload.title} x{scale:g}: load, {figure(seconds)} s of processor time"
-    return f"{head}\n\n{text_table(['function', 'own', 'calls'], rows, left=1)}"
+    return text_table(["function", "own us" if unit > 1e3 else "own ms", "with callees", "calls"], rows, left=1)
 
 
-def _by_operator(before: Any, after: Any, seconds: float, epochs: int) -> str:
-    rows = [
-        [f"#{new.id} {new.kind}", new.name, figure((new.seconds - old.seconds) / epochs * 1e6)]
-        + [figure((n - o) / epochs) for n, o in ((new.records_in, old.records_in), (new.records_out, old.records_out))]
-        for old, new in zip(before, after, strict=True)
-    ]
-    inside = sum(new.seconds - old.seconds for old, new in zip(before, after, strict=True))
-    rows.append(["outside operators", "", figure((seconds - inside) / epochs * 1e6), "", ""])
-    rows.append(["an epoch", "", figure(seconds / epochs * 1e6), "", ""])
-    return text_table(["operator", "", "us an epoch", "records in", "out"], rows)
-
-
-def _by_function(profile: cProfile.Profile, epochs: int, shown: int = 25) -> str:
-    rows = [
-        [_place(where), figure(own / epochs * 1e6), figure(total / epochs * 1e6), figure(calls / epochs)]
-        for where, (_, calls, own, total, _) in _by_own_time(profile)[:shown]
-    ]
-    return text_table(["function", "own us an epoch", "with callees", "calls"], rows, left=1)
-
-
-def _timings(profile: cProfile.Profile) -> Any:
-    return pstats.Stats(profile, stream=io.StringIO()).stats  # type: ignore[attr-defined]
-
-
-def _by_own_time(profile: cProfile.Profile) -> list[Any]:
-    return sorted(_timings(profile).items(), key=lambda item: -item[1][2])
-
-
-def _place(where: tuple[str, int, str]) -> str:
-    file, line, name = where
+def _place(file: str, line: int, name: str) -> str:
     if not line:
         return name
     folder, _, after = file.replace("\\", "/").rpartition("/tidemill/")
@@ -98,11 +77,10 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=500)
     parser.add_argument("--scale", type=float, default=1, help="of the tables of R workloads (1)")
     options = parser.parse_args()
-    print(f"tidemill {tm.__version__}\n")
     for name in options.workloads:
-        loaded = name in TABLES
-        workload = ALL[name](options.scale) if loaded else ALL[name]()
-        print(load_hotspots(workload, options.scale) if loaded else hotspots(workload, options.epochs), end="\n\n")
+        workload = ALL[name](options.scale if name in TABLES else 1)
+        of_load = name in TABLES
+        print(load_hotspots(workload, options.scale) if of_load else hotspots(workload, options.epochs), end="\n\n")
 
 
 if __name__ == "__main__":

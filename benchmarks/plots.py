@@ -1,6 +1,6 @@
-"""Draw the pictures of docs/benchmarks.md from what was measured: ``python -m benchmarks.plots``. Needs matplotlib.
+"""Draw the pictures of docs/benchmarks.md, and README's, from what was measured: ``python -m benchmarks.plots``.
 
-The same results give the same files, byte for byte.
+Needs matplotlib. The same results give the same files, byte for byte.
 """
 
 from __future__ import annotations
@@ -16,30 +16,19 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from benchmarks.picture import COLOURS, LABELS, TITLES
-
 RESULTS: Final = Path(__file__).parent / "results"
-PICTURES: Final = Path(__file__).parents[1] / "docs" / "pictures"
-MORE_TITLES: Final = TITLES | {
-    "W4": "lag, 10 partitions",
-    "W4s": "running sum",
-    "W7": "avg, 5 rows",
-    "W8": "min, GROUPS\nEXCLUDE TIES",
-    "W9": "sum, RANGE 1 h",
-    "W10": "row_number\n<= 10",
-    "W12": "ranks, ntile",
-    "W13": "avg on close,\nten rows",
-    "R1": "by category\nand day",
-    "R2": "by 200,000\nusers",
-    "R3": "three dearest",
-    "R4": "the three\nat once",
-    "R5q1": "TPC-H Q1",
-    "R5q3": "TPC-H Q3",
-    "R5q5": "TPC-H Q5",
-    "R5q9": "TPC-H Q9",
-    "R5q18": "TPC-H Q18",
+DOCS: Final = Path(__file__).parents[1] / "docs"
+COLOURS: Final = {"tidemill": "#0b6e99", "pathway": "#8a8f98", "duckdb": "#d9a441"}
+LABELS: Final = {"tidemill": "tidemill", "pathway": "pathway (streaming)", "duckdb": "DuckDB (the query anew)"}
+TITLES: Final = {
+    "W1": "count by key", "W2": "join", "W3": "reachability", "W5": "transitive\nclosure",
+    "W6": "what gnome needs\nin Debian", "W11": "least of\na million", "W11k": "first ten of\na million",
+    "W4": "lag, 10 partitions", "W4s": "running sum", "W7": "avg, 5 rows", "W8": "min, GROUPS\nEXCLUDE TIES",
+    "W9": "sum, RANGE 1 h", "W10": "row_number\n<= 10", "W12": "ranks, ntile", "W13": "avg on close,\nten rows",
+    "R1": "by category\nand day", "R2": "by 200,000\nusers", "R3": "three dearest", "R4": "the three\nat once",
+    "R5q1": "TPC-H Q1", "R5q3": "TPC-H Q3", "R5q5": "TPC-H Q5", "R5q9": "TPC-H Q9", "R5q18": "TPC-H Q18",
     "R6": "upserts",
-}
+}  # fmt: skip
 STRATEGIES: Final = {"in order": "#2a9d5c", "recompute": "#d9a441", "prefix_sum": "#0b6e99"}
 
 
@@ -62,7 +51,7 @@ def bars(axes: Axes, entries: Sequence[Mapping[str, Any]], ylabel: str) -> None:
     axes.set_yscale("log")
     axes.set_ylim(top=axes.get_ylim()[1] * 4)
     axes.set_ylabel(ylabel)
-    axes.set_xticks(range(len(names)), [f"{n}\n{MORE_TITLES.get(n, '')}" for n in names], fontsize=8)
+    axes.set_xticks(range(len(names)), [f"{n}\n{TITLES.get(n, '')}" for n in names], fontsize=8)
     axes.legend(frameon=False, ncols=len(engines), loc="upper left", fontsize=9)
 
 
@@ -156,7 +145,10 @@ def main() -> None:
         draw(axes)
         axes.spines[["top", "right"]].set_visible(False)
         figure.tight_layout()
-        figure.savefig(PICTURES / f"bench-{draw.__name__.replace('_', '-')}.svg", metadata={"Date": None})
+        name = draw.__name__.replace("_", "-")
+        figure.savefig(DOCS / "pictures" / f"bench-{name}.svg", metadata={"Date": None})
+        if draw is epochs:
+            figure.savefig(DOCS / "epochs.png", dpi=110)
         plt.close(figure)
 
 

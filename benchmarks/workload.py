@@ -24,11 +24,17 @@ class Change:
     sign: int
 
 
+class NotSupportedError(Exception):
+    """Raised where an engine, in this version, cannot say what the workload asks."""
+
+
 class Workload(abc.ABC):
     """Data and changes from fixed seeds, so that every engine, in whatever process, sees the same."""
 
     name: ClassVar[str]
     title: ClassVar[str]
+    inputs: ClassVar[Mapping[str, Mapping[str, str]]]
+    """The columns of the tables, with their types."""
     query: ClassVar[str]
     """The question in SQL, as DuckDB answers it fastest: the alternatives tried are named in the workload's file."""
     queries: ClassVar[Mapping[str, str]] = {}
@@ -41,6 +47,9 @@ class Workload(abc.ABC):
     """Columns of tables by which DuckDB finds rows to delete: all rows with a value go that one of them has."""
     key: ClassVar[str | None] = None
     """The key of the table, where rows that come replace those of their key."""
+    watermark: ClassVar[Any] = None
+    without_pathway: ClassVar[str] = "measured against DuckDB alone"
+    """Why it is not measured with Pathway, where it is not."""
 
     def __init__(self, scale: float = 1) -> None:
         self.scale = scale
@@ -62,17 +71,25 @@ class Workload(abc.ABC):
         """Yield the changes of each epoch."""
         return ([change] for change in self.changes(tables))
 
-    @abc.abstractmethod
     def tidemill(self, tm: Any) -> Any:
-        """Return the question as a dataflow, with an input for each table and the output ``answer``."""
+        """Return the question as a dataflow, with an input for each table and an output for each question."""
+        flow = tm.Dataflow(self.name)
+        given = {
+            name: flow.input(name, columns, key=self.key, watermark=self.watermark)
+            for name, columns in self.inputs.items()
+        }
+        found = self.answer(tm, **given)
+        for name, rows in (found if self.queries else {"answer": found}).items():
+            flow.output(name, rows)
+        return flow
 
     @abc.abstractmethod
-    def pathway(self, pw: Any, tables: Mapping[str, Any]) -> Any:
+    def answer(self, tm: Any, **tables: Any) -> Any:
+        """Return the answer as a collection, or the answers by output."""
+
+    def pathway(self, pw: Any, tables: Mapping[str, Any]) -> Any:  # noqa: ARG002
         """Return the question as a Pathway table with the columns of the answer and no others."""
-
-
-class NotSupportedError(Exception):
-    """Raised where an engine, in this version, cannot say what the workload asks."""
+        raise NotSupportedError(self.without_pathway)
 
 
 def rows_of(table: pa.Table | pa.RecordBatch) -> list[Row]:

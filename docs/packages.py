@@ -10,7 +10,7 @@ from draw import BLUE, GREY, INK, LIGHT, Picture
 from imports import TOP, own_imports, package  # beside the tests that read imports; docs/generate.py says where
 
 from tidemill.renderer.diagram.layout import Point, lay_out
-from tidemill.renderer.diagram.scene import Loop, Operator, Scene
+from tidemill.renderer.diagram.scene import DrawnOperator, Loop, Scene
 
 ROOM: Final = 12
 
@@ -44,9 +44,9 @@ def picture(graph: nx.DiGraph) -> str:
     return drawn.svg
 
 
-def _operator(id_: int, name: str, reads: list[int]) -> Operator:
+def _operator(id_: int, name: str, reads: list[int]) -> DrawnOperator:
     """Return a package as something that is drawn small."""
-    return Operator(id_, "", name, "", "", "", "", "", 0, tuple(reads), "feedback")
+    return DrawnOperator(id_, "", name, "", "", "", "", "", 0, tuple(reads), "feedback")
 
 
 def _way(points: list[Point]) -> Iterator[str]:

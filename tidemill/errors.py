@@ -11,27 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
-    "ClosedRunError",
-    "CountOverflowError",
-    "EmptyFrameWarning",
-    "EngineError",
-    "ExpressionError",
-    "GraphError",
-    "IterationLimitError",
-    "NegativeCountError",
-    "NegativeCountWarning",
-    "ReentrantUseError",
-    "RowError",
-    "SchemaError",
-    "SqlError",
-    "StateError",
-    "StepError",
-    "TidemillError",
-    "TimeError",
-    "UnknownColumnError",
-    "UnknownNameError",
-    "UserFunctionError",
-]
+    "ClosedRunError", "CountOverflowError", "EmptyFrameWarning", "EngineError", "ExpressionError", "GraphError",
+    "IterationLimitError", "NegativeCountError", "NegativeCountWarning", "ReentrantUseError", "RowError",
+    "SchemaError", "SqlError", "StateError", "StepError", "TidemillError", "TimeError", "UnknownColumnError",
+    "UnknownNameError", "UserFunctionError",
+]  # fmt: skip
 
 
 class TidemillError(Exception):

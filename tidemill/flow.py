@@ -16,7 +16,8 @@ from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.dataflow.passes.row_keys import without_keys
 from tidemill.errors import EngineError, TimeError
-from tidemill.provenance import answer, kept_name, with_inputs_kept
+from tidemill.provenance.answer import answer
+from tidemill.provenance.kept import kept_name, with_inputs_kept
 from tidemill.renderer.diagram.explorer_page import data_of, page_of
 from tidemill.renderer.diagram.scene import scene_of
 from tidemill.renderer.diagram.svg import DirectionOrAuto, bundle_of, checked_direction, svg_of

@@ -10,8 +10,8 @@ from benchmarks.workload import Change, Row, Tables, Workload
 ENGINES = {
     "tidemill": "benchmarks.engines.embedded",
     "duckdb": "benchmarks.engines.recomputed",
-    "duckdb1": "benchmarks.engines.recomputed1",
-    "duckdb1_other": "benchmarks.engines.recomputed1",
+    "duckdb1": "benchmarks.engines.recomputed",
+    "duckdb1_other": "benchmarks.engines.recomputed",
     "pathway": "benchmarks.engines.streamed",
 }
 
@@ -48,5 +48,6 @@ class Engine(Protocol):
 
 def engine_for(name: str, workload: Workload) -> Engine:
     """Return a fresh engine for a workload."""
-    found: Engine = import_module(ENGINES[name]).engine(workload)
+    threads = {"threads": 1} if name.startswith("duckdb1") else {}
+    found: Engine = import_module(ENGINES[name]).engine(workload, **threads)
     return found

@@ -1,6 +1,7 @@
 """DuckDB, recomputing: a step changes an in-memory table, reading runs the whole query and fetches Arrow.
 
-Two threads, or one where the workload says so; as ``duckdb1`` one. Rows to delete are found beforehand, not measured;
+Two threads, or one where the workload says so; as ``duckdb1`` one, as a step of tidemill's uses, and as
+``duckdb1_other`` one of another version. Rows to delete are found beforehand, not measured;
 a step deletes them by their row id, the quickest way.
 """
 

@@ -1,40 +1,19 @@
 """The workloads, by name. Numbers are those of the project's issues; what is missing here is measured elsewhere."""
 
 from benchmarks.workload import Workload
-from benchmarks.workloads.closure import Closure
-from benchmarks.workloads.counts import Counts
-from benchmarks.workloads.debian import Debian
-from benchmarks.workloads.joined import Joined
-from benchmarks.workloads.least import Least, LeastTen
-from benchmarks.workloads.on_close import MeanOnClose
-from benchmarks.workloads.reachability import Reachability
-from benchmarks.workloads.sales import Accounts, ByCategory, ByUser, Dearest, Everything
-from benchmarks.workloads.tpch import Large, Local, Pricing, Profit, Unshipped
-from benchmarks.workloads.windows import Before, FirstTen, LastHour, LeastAround, Mean, Ranks, RunningSum
+from benchmarks.workloads import one_row, sales, tpch, windows
 
-WORKLOADS: dict[str, type[Workload]] = {
-    w.name: w
-    for w in (
-        Counts,
-        Joined,
-        Reachability,
-        Closure,
-        Debian,
-        Least,
-        LeastTen,
-        Before,
-        RunningSum,
-        Mean,
-        LeastAround,
-        LastHour,
-        FirstTen,
-        Ranks,
-        MeanOnClose,
-    )
-}
+_ONE_ROW: list[type[Workload]] = [
+    one_row.Counts, one_row.Joined, one_row.Reachability, one_row.Closure, one_row.Debian, one_row.Least,
+    one_row.LeastTen, windows.Before, windows.RunningSum, windows.Mean, windows.LeastAround, windows.LastHour,
+    windows.FirstTen, windows.Ranks, windows.MeanOnClose,
+]  # fmt: skip
+_LARGE: list[type[Workload]] = [
+    sales.ByCategory, sales.ByUser, sales.Dearest, sales.Everything, tpch.Pricing, tpch.Unshipped, tpch.Local,
+    tpch.Profit, tpch.Large, sales.Accounts,
+]  # fmt: skip
+WORKLOADS: dict[str, type[Workload]] = {w.name: w for w in _ONE_ROW}
 """One row an epoch."""
-TABLES: dict[str, type[Workload]] = {
-    w.name: w for w in (ByCategory, ByUser, Dearest, Everything, Pricing, Unshipped, Local, Profit, Large, Accounts)
-}
+TABLES: dict[str, type[Workload]] = {w.name: w for w in _LARGE}
 """Loads of large tables, and a thousand rows an epoch."""
 ALL: dict[str, type[Workload]] = {**WORKLOADS, **TABLES}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.workload import SEED, Change, NotSupportedError, Tables, Workload
+from benchmarks.workload import SEED, Change, Tables, Workload
 
 CATEGORIES, ITEMS, USERS, DAYS = 100, 50_000, 200_000, 365
 _FIRST_DAY = 19_723  # 2024-01-01
@@ -18,7 +18,6 @@ _MICROSECONDS = 86_400_000_000
 class Sales(Workload):
     """Sales, of which no two amounts are alike, so that an order by them is one; as many come as leave in an epoch."""
 
-    columns: ClassVar[dict[str, str]]
     threads = 1
     unique: ClassVar = {"sales": "amount"}
     SPARE = 100_000
@@ -45,7 +44,7 @@ class Sales(Workload):
             ),
             "amount": lambda: pa.array((rng.permutation(n) + 1) / 100),
         }
-        return pa.table({name: columns[name]() for name in self.columns})
+        return pa.table({name: columns[name]() for name in self.inputs["sales"]})
 
     def changes(self, tables: Tables) -> Iterator[Change]:
         for changes in self.bulk_changes(tables, 2):
@@ -57,38 +56,38 @@ class Sales(Workload):
             leaving = tables["sales"].take(gone[start : start + half]).combine_chunks()
             yield [Change("sales", leaving, -1), Change("sales", self._all.slice(self.rows + start, half), +1)]
 
-    def tidemill(self, tm: Any) -> Any:
-        flow = tm.Dataflow(self.name)
-        self.outputs(tm, flow, flow.input("sales", self.columns))
-        return flow
 
-    def outputs(self, tm: Any, flow: Any, sales: Any) -> None:
-        """Declare what is asked for."""
-        raise NotImplementedError
+def _by_category(tm: Any, sales: Any) -> Any:
+    return sales.group_by("category", "day").agg(n=tm.count(), total=tm.sum("amount"))
 
-    def pathway(self, pw: Any, tables: Any) -> Any:  # noqa: ARG002
-        msg = "measured against DuckDB alone"
-        raise NotSupportedError(msg)
+
+def _by_user(tm: Any, sales: Any) -> Any:
+    return sales.group_by("user").agg(n=tm.count(), total=tm.sum("amount"), last=tm.max("at"))
+
+
+def _dearest(tm: Any, sales: Any) -> Any:
+    top = sales.group_by("category").top_k(3, order_by=[tm.desc("amount")])
+    return top.select("category", "user", "item", "at", "amount")
 
 
 class ByCategory(Sales):
     name = "R1"
     title = "5,000,000 sales, count and float sum by category and day"
     query = "SELECT category, day, count(*) AS n, sum(amount) AS total FROM sales GROUP BY category, day"
-    columns: ClassVar = {"category": "string", "day": "date", "amount": "float64"}
+    inputs: ClassVar = {"sales": {"category": "string", "day": "date", "amount": "float64"}}
 
-    def outputs(self, tm: Any, flow: Any, sales: Any) -> None:
-        flow.output("answer", sales.group_by("category", "day").agg(n=tm.count(), total=tm.sum("amount")))
+    def answer(self, tm: Any, **tables: Any) -> Any:
+        return _by_category(tm, tables["sales"])
 
 
 class ByUser(Sales):
     name = "R2"
     title = "5,000,000 sales, count, float sum and last timestamp by 200,000 users"
     query = 'SELECT "user", count(*) AS n, sum(amount) AS total, max("at") AS "last" FROM sales GROUP BY "user"'
-    columns: ClassVar = {"user": "string", "at": "timestamp", "amount": "float64"}
+    inputs: ClassVar = {"sales": {"user": "string", "at": "timestamp", "amount": "float64"}}
 
-    def outputs(self, tm: Any, flow: Any, sales: Any) -> None:
-        flow.output("answer", sales.group_by("user").agg(n=tm.count(), total=tm.sum("amount"), last=tm.max("at")))
+    def answer(self, tm: Any, **tables: Any) -> Any:
+        return _by_user(tm, tables["sales"])
 
 
 class Dearest(Sales):
@@ -98,13 +97,12 @@ class Dearest(Sales):
         'SELECT unnest(max_by(struct_pack(category := category, "user" := "user", item := item, "at" := "at", '
         "amount := amount), amount, 3), recursive := true) FROM sales GROUP BY category"
     )
-    columns: ClassVar = {
+    inputs: ClassVar = {"sales": {
         "category": "string", "user": "string", "item": "int64", "at": "timestamp", "amount": "float64",
-    }  # fmt: skip
+    }}  # fmt: skip
 
-    def outputs(self, tm: Any, flow: Any, sales: Any) -> None:
-        top = sales.group_by("category").top_k(3, order_by=[tm.desc("amount")])
-        flow.output("answer", top.select(*self.columns))
+    def answer(self, tm: Any, **tables: Any) -> Any:
+        return _dearest(tm, tables["sales"])
 
 
 class Everything(Sales):
@@ -113,9 +111,10 @@ class Everything(Sales):
     name = "R4"
     title = "R1 to R3 at once, of 5,000,000 sales joined to 50,000 items"
     query = ByCategory.query
-    columns: ClassVar = {
-        "item": "int64", "user": "string", "day": "date", "at": "timestamp", "amount": "float64",
-    }  # fmt: skip
+    inputs: ClassVar = {
+        "items": {"item": "int64", "category": "string"},
+        "sales": {"item": "int64", "user": "string", "day": "date", "at": "timestamp", "amount": "float64"},
+    }
     joined = "(SELECT * FROM sales JOIN items USING (item)) AS sales"
     queries: ClassVar = {
         "by_category": ByCategory.query.replace("FROM sales", f"FROM {joined}"),
@@ -128,14 +127,11 @@ class Everything(Sales):
         items = {"item": pa.array(np.arange(ITEMS)), "category": _named("category", CATEGORIES, rng, ITEMS)}
         return {"items": pa.table(items), **super().tables()}
 
-    def outputs(self, tm: Any, flow: Any, sales: Any) -> None:
-        joined = sales.join(flow.input("items", {"item": "int64", "category": "string"}), on="item")
-        by_category = joined.group_by("category", "day").agg(n=tm.count(), total=tm.sum("amount"))
-        by_user = joined.group_by("user").agg(n=tm.count(), total=tm.sum("amount"), last=tm.max("at"))
-        flow.output("by_category", by_category)
-        flow.output("by_user", by_user)
-        top = joined.group_by("category").top_k(3, order_by=[tm.desc("amount")])
-        flow.output("dearest", top.select("category", "user", "item", "at", "amount"))
+    def answer(self, tm: Any, **tables: Any) -> Any:
+        joined = tables["sales"].join(tables["items"], on="item")
+        return {
+            "by_category": _by_category(tm, joined), "by_user": _by_user(tm, joined), "dearest": _dearest(tm, joined),
+        }  # fmt: skip
 
 
 class Accounts(Sales):
@@ -145,6 +141,7 @@ class Accounts(Sales):
     title = "upserts: 1,000,000 keys, count and float sum by region"
     query = "SELECT region, count(*) AS n, sum(balance) AS total FROM accounts GROUP BY region"
     key = "id"
+    inputs: ClassVar = {"accounts": {"id": "int64", "region": "string", "balance": "float64"}}
     unique: ClassVar = {"accounts": "id"}
 
     @property
@@ -166,12 +163,8 @@ class Accounts(Sales):
             ids = rng.choice(self.rows, rows, replace=False)
             yield [Change("accounts", self._accounts(ids, rng), +1)]
 
-    def tidemill(self, tm: Any) -> Any:
-        flow = tm.Dataflow(self.name)
-        schema = {"id": "int64", "region": "string", "balance": "float64"}
-        accounts = flow.input("accounts", schema, key=self.key)
-        flow.output("answer", accounts.group_by("region").agg(n=tm.count(), total=tm.sum("balance")))
-        return flow
+    def answer(self, tm: Any, **tables: Any) -> Any:
+        return tables["accounts"].group_by("region").agg(n=tm.count(), total=tm.sum("balance"))
 
 
 def _named(what: str, count: int, rng: Any, n: int) -> pa.Array:

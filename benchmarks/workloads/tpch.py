@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.workload import SEED, Change, NotSupportedError, Tables, Workload
+from benchmarks.workload import SEED, Change, Tables, Workload
 
 GENERATOR = Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
 LINES_OF_AN_ORDER = 4
@@ -43,18 +43,21 @@ REVENUE = "l_extendedprice * (1 - l_discount)"
 class Tpch(Workload):
     """Whole orders leave and others come. Decimals and dates are as the generator gives them, so answers are exact."""
 
-    inputs: ClassVar[dict[str, tuple[str, ...]]]
+    columns: ClassVar[dict[str, tuple[str, ...]]]
     """The columns that the query needs, by table."""
     threads = 1
     unique: ClassVar = _ORDERS
     SPARE = 0.1
     """The part of the orders that is not there at first."""
 
+    def __init_subclass__(cls) -> None:
+        cls.inputs = {t: {column: _TYPES[_COLUMNS[column]] for column in some} for t, some in cls.columns.items()}
+
     def tables(self) -> Tables:
-        names = dict.fromkeys(("orders", *self.inputs))  # orders say which line items come and go together
+        names = dict.fromkeys(("orders", *self.columns))  # orders say which line items come and go together
         with tempfile.TemporaryDirectory() as folder:
             read = generated(Path(folder), self.scale, *names)
-        found = {name: read[name].select(columns) for name, columns in self.inputs.items()}
+        found = {name: read[name].select(columns) for name, columns in self.columns.items()}
         keys = np.asarray(read["orders"]["o_orderkey"])
         self._orders = np.random.default_rng(SEED).permutation(keys)
         self._all = {name: found[name] for name in _ORDERS if name in found}
@@ -85,23 +88,6 @@ class Tpch(Workload):
         places = [np.arange(start, end) for start, end in zip(starts, ends, strict=True)]
         return self._all[name].take(np.concatenate(places)).combine_chunks()
 
-    def tidemill(self, tm: Any) -> Any:
-        flow = tm.Dataflow(self.name)
-        tables = {
-            name: flow.input(name, {column: _TYPES[_COLUMNS[column]] for column in columns})
-            for name, columns in self.inputs.items()
-        }
-        flow.output("answer", self.answer(tm, **tables))
-        return flow
-
-    def answer(self, tm: Any, **tables: Any) -> Any:
-        """Return the answer as a collection."""
-        raise NotImplementedError
-
-    def pathway(self, pw: Any, tables: Any) -> Any:  # noqa: ARG002
-        msg = "measured against DuckDB alone"
-        raise NotSupportedError(msg)
-
 
 class Pricing(Tpch):
     """Without a key, so rows to delete are found by their values."""
@@ -109,7 +95,7 @@ class Pricing(Tpch):
     unique: ClassVar = {}
     name = "R5q1"
     title = "TPC-H Q1: sums and averages of all line items but the last, by two flags"
-    inputs: ClassVar = {
+    columns: ClassVar = {
         "lineitem": (
             "l_quantity", "l_extendedprice", "l_discount", "l_tax", "l_returnflag", "l_linestatus", "l_shipdate",
         ),
@@ -140,7 +126,7 @@ class Pricing(Tpch):
 class Unshipped(Tpch):
     name = "R5q3"
     title = "TPC-H Q3: the ten unshipped orders of most revenue"
-    inputs: ClassVar = {
+    columns: ClassVar = {
         "customer": ("c_custkey", "c_mktsegment"),
         "orders": ("o_orderkey", "o_custkey", "o_orderdate", "o_shippriority"),
         "lineitem": ("l_orderkey", "l_extendedprice", "l_discount", "l_shipdate"),
@@ -166,7 +152,7 @@ class Unshipped(Tpch):
 class Local(Tpch):
     name = "R5q5"
     title = "TPC-H Q5: revenue from suppliers of the customer's own nation, by nation"
-    inputs: ClassVar = {
+    columns: ClassVar = {
         "customer": ("c_custkey", "c_nationkey"),
         "orders": ("o_orderkey", "o_custkey", "o_orderdate"),
         "lineitem": ("l_orderkey", "l_suppkey", "l_extendedprice", "l_discount"),
@@ -197,7 +183,7 @@ class Local(Tpch):
 class Profit(Tpch):
     name = "R5q9"
     title = "TPC-H Q9: profit on green parts, by nation and year"
-    inputs: ClassVar = {
+    columns: ClassVar = {
         "part": ("p_partkey", "p_name"),
         "partsupp": ("ps_partkey", "ps_suppkey", "ps_supplycost"),
         "supplier": ("s_suppkey", "s_nationkey"),
@@ -228,7 +214,7 @@ class Profit(Tpch):
 class Large(Tpch):
     name = "R5q18"
     title = "TPC-H Q18: the hundred dearest of the orders of more than 300 pieces"
-    inputs: ClassVar = {
+    columns: ClassVar = {
         "customer": ("c_custkey", "c_name"),
         "orders": ("o_orderkey", "o_custkey", "o_orderdate", "o_totalprice"),
         "lineitem": ("l_orderkey", "l_quantity"),

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.workload import SEED, Change, NotSupportedError, Row, Tables, Workload
+from benchmarks.workload import SEED, Change, Row, Tables, Workload
 
-SCHEMA = {"p": "int64", "t": "timestamp", "x": "int64"}
+INPUTS = {"events": {"p": "int64", "t": "timestamp", "x": "int64"}}
 MICROSECONDS = "timestamp[us]"
 
 
@@ -18,6 +18,8 @@ class Windowed(Workload):
     """Delete a loaded row, insert one at another time, in turn. Times are distinct: engines agree on the order."""
 
     on_one_thread_too = True
+    inputs: ClassVar = INPUTS
+    without_pathway = "Pathway has pointers to the next and the last row, and no frames"
     rows: ClassVar[int]
     partitions: ClassVar[int] = 1
     over: ClassVar[str]
@@ -55,19 +57,9 @@ class Windowed(Workload):
         at = int(dice.integers(self.count)) * self.apart + 1 + int(dice.integers(self.apart - 1))
         return row["p"], np.datetime64(at, "us").item(), row["x"]
 
-    def tidemill(self, tm: Any) -> Any:
-        flow = tm.Dataflow(self.name)
-        flow.output("answer", self.answer(tm, flow.input("events", SCHEMA)))
-        return flow
-
-    def answer(self, tm: Any, events: Any) -> Any:
-        del tm
-        rows = events.with_columns(y=self.over)
+    def answer(self, tm: Any, **tables: Any) -> Any:  # noqa: ARG002
+        rows = tables["events"].with_columns(y=self.over)
         return rows if self.most is None else rows.filter(f"y <= {self.most}")
-
-    def pathway(self, pw: Any, tables: Any) -> Any:  # noqa: ARG002
-        msg = "Pathway has pointers to the next and the last row, and no frames"
-        raise NotSupportedError(msg)
 
 
 class Before(Windowed):
@@ -155,3 +147,55 @@ def _back_and_forth(events: pa.Table, order: str, count: int) -> Iterator[Change
         p, t, x = rows[at].values()
         yield Change("events", [(p, t, x)], -1)
         yield Change("events", [(p, t + dt.timedelta(microseconds=1), x)], 1)
+
+
+# -- once and for all -------------------------------------------------------------------------------------------------
+
+MEAN = "avg(x) OVER (PARTITION BY p ORDER BY t ROWS BETWEEN 4 PRECEDING AND CURRENT ROW)"
+APART = 1_000_000
+"""Microseconds from one row to the next; some of them come in another order."""
+
+
+class MeanOnClose(Workload):
+    """A million rows have gone past; ten come each epoch, a little out of order, and as many are given."""
+
+    name = "W13"
+    inputs: ClassVar = INPUTS
+    watermark = ("t", dt.timedelta(seconds=20))
+    without_pathway = "Pathway has no frames of rows"
+    on_one_thread_too = True
+    title = "avg ROWS 4 PRECEDING on close, ten new rows an epoch after 1,000,000"
+    query = (
+        f"SELECT * FROM (SELECT p, t, x, {MEAN} AS y FROM events) "
+        "WHERE t < (SELECT max(t) FROM events) - INTERVAL 20 SECOND"
+    )
+
+    @property
+    def count(self) -> int:
+        return round(1_000_000 * self.scale)
+
+    def tables(self) -> Tables:
+        return {"events": self._rows(np.random.default_rng(SEED), 0, self.count)}
+
+    def changes(self, tables: Tables) -> Iterator[Change]:
+        dice = np.random.default_rng(SEED + 1)
+        at = len(tables["events"])
+        while True:
+            rows = self._rows(dice, at, 10)
+            yield Change("events", [tuple(row.values()) for row in rows.to_pylist()], 1)
+            at += 10
+
+    @staticmethod
+    def _rows(dice: np.random.Generator, first: int, count: int) -> pa.Table:
+        number = first + np.arange(count)
+        times = pa.array((number + dice.integers(-5, 5, count)) * APART + number % APART)  # no two are equal
+        return pa.table(
+            {
+                "p": dice.integers(0, 10, count),
+                "t": times.cast(MICROSECONDS),
+                "x": dice.integers(-99, 99, count),
+            }
+        )
+
+    def answer(self, tm: Any, **tables: Any) -> Any:  # noqa: ARG002
+        return tables["events"].with_columns(y=MEAN, emit="on_close")

@@ -523,7 +523,6 @@ def test_a_record_that_cannot_be_written_is_refused(tmp_path, monkeypatch, path,
 
 @pytest.mark.slow
 def test_large_pages_open_and_step(chromium, tmp_path):
-    """How long it takes is measured by benchmarks/pictures.py."""
     flow = large(1000)
     run = flow.start(passes=False)
     run.log_events()

@@ -39,10 +39,9 @@ def test_counts_by_a_number_take_less_than_thirty_bytes_a_row():
 
 
 WINDOWS = """
-from benchmarks import window_memory
+from benchmarks.large_partitions import held_by_windows
 
-window_memory.CHANGES = 0
-print(window_memory.measured("W4", 1)["peak"])
+print(held_by_windows("W4", 1, 0)["peak"])
 """
 
 

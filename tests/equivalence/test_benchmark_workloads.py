@@ -13,7 +13,7 @@ from benchmarks.engines.recomputed import Recomputed
 from benchmarks.measure import digest
 from benchmarks.workload import Change
 from benchmarks.workloads import WORKLOADS
-from benchmarks.workloads.on_close import MeanOnClose
+from benchmarks.workloads.windows import MeanOnClose
 
 SCALES = {"W1": 0.01, "W2": 0.01, "W4": 0.01, "W4s": 0.02, "W7": 0.002, "W8": 0.002, "W9": 0.002, "W10": 0.005}
 SCALES |= {"W12": 0.01, "W13": 0.002}

@@ -4,10 +4,10 @@ from itertools import islice
 
 import pytest
 
-from benchmarks.delta_joins import LocalByDeltas, LocalByTwo
 from benchmarks.engines import Engine
 from benchmarks.engines.embedded import Embedded
 from benchmarks.engines.recomputed import Recomputed
+from benchmarks.joins import LocalByDeltas, LocalByTwo
 from benchmarks.measure import digest
 from benchmarks.workloads.tpch import Large, Local, Pricing, Profit, Unshipped
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tpch import tables as generated
+from tpch_queries import QUERIES
 
 import tidemill as tm
-from benchmarks.tpch_queries import QUERIES
 
 NAMES = ("lineitem", "orders", "customer", "supplier", "nation", "region", "part", "partsupp")
 

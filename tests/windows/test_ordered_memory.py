@@ -1,7 +1,5 @@
 """Rows of large partitions are in memory once, in their order, whatever becomes of them."""
 
-import json
-import subprocess
 import sys
 
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 from random_windows import TXY, W
 
 import tidemill as tm
+from benchmarks.runner import apart
 from tidemill.boundary.results import Updates
 from tidemill.expressions.types import INT64
 from tidemill.renderer.embedded.kernels.codec import Interner
@@ -74,8 +73,7 @@ def test_rows_of_a_large_partition_are_held_once(flow, in_order):
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the system how much memory was held at most")
 def test_a_load_takes_at_most_150_bytes_a_row_beyond_its_table():
     """With its input as codes, what the window and the output hold, and the changes that nobody has read yet."""
-    command = [sys.executable, "-m", "benchmarks.window_memory", "--measure", "--scale", "0.3", "W7"]
-    found = json.loads(subprocess.check_output(command).splitlines()[-1])
+    found = apart("large_partitions:held_by_windows", "W7", 0.3, 1_000)
     assert found["rows"] == 300_000
     assert found["peak"] <= 150
     assert found["held"] <= 110

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tidemill.collections.builder import Builder, all_nullable
 from tidemill.collections.sets import aligned
-from tidemill.dataflow.nodes import Concat, Feedback, Leave, Limits, Negate, Node, Variable
+from tidemill.dataflow.nodes import Concat, Feedback, Leave, LoopLimits, Negate, Node, Variable
 from tidemill.dataflow.scopes import Scope
 from tidemill.errors import GraphError
 
@@ -15,16 +15,16 @@ DEFAULT_ERROR_AT: Final = 10_000
 """Where a loop without a limit of its own gives up, so that nothing loops for ever."""
 
 
-def loop_limits(error_at: Any, return_at: int | None) -> Limits:
+def loop_limits(error_at: Any, return_at: int | None) -> LoopLimits:
     """Return the limits a user asked for; ``...`` for ``error_at`` means that nothing was said, None no limit."""
     if return_at is not None:
         if error_at is not ... and error_at is not None:
             msg = f"error_at={error_at} and return_at={return_at} exclude each other: give one"
             raise GraphError(msg)
-        return Limits(return_at=_positive("return_at", return_at))
+        return LoopLimits(return_at=_positive("return_at", return_at))
     if error_at is ...:
-        return Limits(error_at=DEFAULT_ERROR_AT)
-    return Limits() if error_at is None else Limits(error_at=_positive("error_at", error_at))
+        return LoopLimits(error_at=DEFAULT_ERROR_AT)
+    return LoopLimits() if error_at is None else LoopLimits(error_at=_positive("error_at", error_at))
 
 
 def _positive(name: str, value: Any) -> int:
@@ -34,7 +34,7 @@ def _positive(name: str, value: Any) -> int:
     return value
 
 
-def iterate(builder: Builder, start: Node, body: Callable[[Node], Node], limits: Limits, name: str) -> Node:
+def iterate(builder: Builder, start: Node, body: Callable[[Node], Node], limits: LoopLimits, name: str) -> Node:
     """Return the limit of applying the body again and again, beginning with ``start``.
 
     The variable is ``enter(start) + feedback`` and what is fed back is ``body(variable) - enter(start)``: entering
@@ -65,7 +65,7 @@ def inside(scope: Scope, node: Node, name: str) -> Node:
     return node
 
 
-def leave(builder: Builder, inner: Node, limits: Limits, name: str) -> Node:
+def leave(builder: Builder, inner: Node, limits: LoopLimits, name: str) -> Node:
     """Return a loop's node as seen just outside the loop: its limit, or its state at ``return_at``."""
     outer = inner.scope.parent
     assert outer is not None, "only loops are left"

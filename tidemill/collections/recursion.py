@@ -11,7 +11,7 @@ from tidemill.collections.builder import Builder
 from tidemill.collections.collection import Collection, own
 from tidemill.collections.loops import inside, leave, loop_limits
 from tidemill.collections.sets import aligned
-from tidemill.dataflow.nodes import Feedback, Limits, Node, Variable
+from tidemill.dataflow.nodes import Feedback, LoopLimits, Node, Variable
 from tidemill.errors import GraphError, SchemaError, UnknownNameError, brief, did_you_mean
 from tidemill.expressions.aggregate_functions import count
 from tidemill.expressions.expr import col
@@ -43,7 +43,7 @@ class LetRec:
     [(1, 3), (2, 4)]
     """
 
-    def __init__(self, builder: Builder, name: str, limits: Limits) -> None:
+    def __init__(self, builder: Builder, name: str, limits: LoopLimits) -> None:
         self._builder = builder
         self._limits = limits
         self._name = name
@@ -101,7 +101,7 @@ class LetRec:
         if key is not None:
             self._keys[name] = (key,) if isinstance(key, str) else tuple(key)
             self._variables[name].schema.project(self._keys[name])
-        return Binding(self, name)
+        return LiveBinding(self, name)
 
     def define(self, name: str, value: Collection) -> Collection:
         """Define a binding's value in each iteration; return its handle, which from here on means this iteration's."""
@@ -127,7 +127,7 @@ class LetRec:
         inner = self._builder.enter(inside(self._scope, rows, name), self._scope)
         self._builder.add(Feedback, inner, name=name, schema=variable.schema, variable=variable, limits=self._limits)
         self._defined[name] = inner
-        return Binding(self, name)
+        return LiveBinding(self, name)
 
     def previous(self, name: str) -> Collection:
         """Return what a binding held after the last iteration, wherever in the block this stands."""
@@ -135,7 +135,7 @@ class LetRec:
 
     def __getitem__(self, name: str) -> Collection:
         self._variable(name)
-        return Binding(self, name)
+        return LiveBinding(self, name)
 
     def node_of(self, name: str) -> Node:
         """Return what the binding's handle means at this point."""
@@ -157,7 +157,7 @@ class LetRec:
         return self._variables[name]
 
 
-class Binding(Collection):
+class LiveBinding(Collection):
     """The live handle of a letrec binding: which node it stands for depends on where in the block it is used."""
 
     def __init__(self, block: LetRec, name: str) -> None:

@@ -5,20 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tidemill.collections.builder import Builder, DeclaredWatermark
-from tidemill.dataflow.nodes import (
-    Concat,
-    Consolidate,
-    Filter,
-    Input,
-    Inspect,
-    LateRows,
-    Map,
-    Mark,
-    Node,
-    SortBuffer,
-    Watermark,
-    watermark_input,
-)
+from tidemill.dataflow import nodes
+from tidemill.dataflow.nodes import Node
 from tidemill.errors import GraphError, SchemaError, brief
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.instants import require_instant, units_of
@@ -27,7 +15,7 @@ from tidemill.expressions.schema import Field, Schema
 _ONE_TIME = "watermarks are for times of one coordinate, and the dataflow's are {}, which are in no single order"
 
 
-def declare(builder: Builder, node: Input, given: Any) -> None:
+def declare(builder: Builder, node: nodes.Input, given: Any) -> None:
     """Give an input the watermark that a user asks for: a column and a delay, or a column alone."""
     what = f"input {node.name!r}, watermark={brief(given)}"
     coordinates = builder.graph.coordinates
@@ -43,9 +31,9 @@ def declare(builder: Builder, node: Input, given: Any) -> None:
     require_instant(dtype, what)
     delay = units_of(given[1], dtype, what) if is_pair else None
     told = builder.graph.add(
-        Input,
+        nodes.Input,
         scope=builder.graph.root,
-        name=watermark_input(node.name),
+        name=nodes.watermark_input(node.name),
         schema=Schema((Field("watermark", dtype, nullable=False),)),
     )
     builder.watermarks[node] = DeclaredWatermark(column, delay, told)
@@ -59,18 +47,18 @@ def sort_buffer(builder: Builder, node: Node, column: str) -> Node:
 
 def released(builder: Builder, node: Node, mark: Node, column: int) -> Node:
     """Return rows as a watermark passes the values of a column, without late ones."""
-    return builder.add(SortBuffer, node, mark, column=column)
+    return builder.add(nodes.SortBuffer, node, mark, column=column)
 
 
 def held_back(builder: Builder, node: Node, mark: Node, column: int, extra: int) -> Node:
     """Return rows as a watermark passes the values of a column plus an extra distance, or has passed them already."""
-    return builder.add(SortBuffer, node, mark, column=column, extra=extra, drops_late=False)
+    return builder.add(nodes.SortBuffer, node, mark, column=column, extra=extra, drops_late=False)
 
 
 def late_rows(builder: Builder, node: Node, column: str) -> Node:
     """Return the updates that a sort buffer drops."""
     mark = watermark_of(builder, node, column, "late_rows")
-    return builder.add(LateRows, node, mark, column=node.schema.index(column))
+    return builder.add(nodes.LateRows, node, mark, column=node.schema.index(column))
 
 
 def watermark_of(builder: Builder, node: Node, column: str, what: str) -> Node:
@@ -87,21 +75,21 @@ def watermark_of(builder: Builder, node: Node, column: str, what: str) -> Node:
         raise GraphError(msg)
     sources = dict.fromkeys(_sources(builder, node, position, head))
     inputs: list[Node] = []
-    marks: list[Mark] = []
+    marks: list[nodes.Mark] = []
     for number, source in enumerate(sources):
         declared = builder.watermarks[source]
         if declared.delay is not None:
             inputs.append(source)
-            marks.append(Mark(number, declared.column, declared.delay, told=False))
+            marks.append(nodes.Mark(number, declared.column, declared.delay, told=False))
         inputs.append(declared.told)
-        marks.append(Mark(number, 0, 0, told=True))
+        marks.append(nodes.Mark(number, 0, 0, told=True))
     schema = Schema((Field("watermark", node.schema.fields[position].dtype, nullable=False),))
-    return graph.add(Watermark, scope=graph.root, inputs=tuple(inputs), schema=schema, marks=tuple(marks))
+    return graph.add(nodes.Watermark, scope=graph.root, inputs=tuple(inputs), schema=schema, marks=tuple(marks))
 
 
-def _sources(builder: Builder, node: Node, column: int, head: str) -> list[Input]:
+def _sources(builder: Builder, node: Node, column: int, head: str) -> list[nodes.Input]:
     """Return the inputs whose watermarks those of a column are, which it comes from unchanged."""
-    if isinstance(node, Input):
+    if isinstance(node, nodes.Input):
         declared = builder.watermarks.get(node)
         if declared is None:
             what = f"input {node.name!r}" if node.rows is None else "the constant"
@@ -112,11 +100,11 @@ def _sources(builder: Builder, node: Node, column: int, head: str) -> list[Input
             msg = f"{head}: the watermark of input {node.name!r} is of {own}, not of {asked}"
             raise GraphError(msg)
         return [node]
-    if isinstance(node, (Filter, Consolidate, Inspect)):
+    if isinstance(node, (nodes.Filter, nodes.Consolidate, nodes.Inspect)):
         return _sources(builder, node.inputs[0], column, head)
-    if isinstance(node, Concat):
+    if isinstance(node, nodes.Concat):
         return [found for source in node.inputs for found in _sources(builder, source, column, head)]
-    if isinstance(node, Map):
+    if isinstance(node, nodes.Map):
         picked = node.columns[column]
         if isinstance(picked, BoundColumn):
             return _sources(builder, node.inputs[0], picked.index, head)

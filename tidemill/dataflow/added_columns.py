@@ -5,39 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tidemill.dataflow.composites import (
-    AntiJoin,
-    ClosedSessions,
-    ComparingFilter,
-    SemiJoin,
-    SlidingWindows,
-    TemporalFilter,
-    TopK,
-    Windowed,
-)
-from tidemill.dataflow.nodes import (
-    Arrange,
-    Consolidate,
-    Enter,
-    Filter,
-    Inspect,
-    LateRows,
-    Leave,
-    Map,
-    Negate,
-    Node,
-    Retime,
-    SortBuffer,
-    Threshold,
-)
+from tidemill.dataflow import composites, nodes
+from tidemill.dataflow.nodes import Node
 from tidemill.expressions.bound import BoundColumn
 
 _ROWS_AS_THEY_ARE: Final = (
-    AntiJoin, Arrange, ComparingFilter, Consolidate, Enter, Filter, Inspect, LateRows, Leave, Negate, Retime, SemiJoin,
-    SortBuffer, TemporalFilter, Threshold, TopK,
+    nodes.Arrange, nodes.Consolidate, nodes.Enter, nodes.Filter, nodes.Inspect, nodes.LateRows, nodes.Leave,
+    nodes.Negate, nodes.Retime, nodes.SortBuffer, nodes.Threshold, composites.AntiJoin, composites.ComparingFilter,
+    composites.SemiJoin, composites.TemporalFilter, composites.TopK,
 )  # fmt: skip
 """Operators that give rows of their first input and change nothing in them."""
-_ADDING: Final = (Map, Windowed, SlidingWindows, ClosedSessions)
+_ADDING: Final = (nodes.Map, composites.Windowed, composites.SlidingWindows, composites.ClosedSessions)
 """Operators that make one row of each of their first input, with columns of it at their places and others."""
 
 
@@ -62,9 +40,9 @@ def columns_before_added(node: Node) -> tuple[int, ...] | None:
 
 def _places(step: Node) -> Mapping[int, int]:
     """Return where columns of the first input are after a step: of those that it leaves as they are."""
-    if isinstance(step, Map):
+    if isinstance(step, nodes.Map):
         found = reversed([*enumerate(step.columns)])
         return {bound.index: place for place, bound in found if isinstance(bound, BoundColumn)}
-    if isinstance(step, SlidingWindows):
+    if isinstance(step, composites.SlidingWindows):
         return {column: place for place, column in enumerate(step.windows.kept(step.keys))}
     return {column: column for column in range(len(step.inputs[0].schema))}

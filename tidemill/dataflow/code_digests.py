@@ -102,7 +102,7 @@ def _definition(code: CodeType, source: str) -> Any:
     """Return the tree that defines a function, of its file; None where it is not the one that was compiled."""
     tree, compiled = _parsed(source, code.co_filename, code.co_flags & _FUTURES)
     place, wanted = (code.co_name, code.co_firstlineno), _bytecode(code)
-    same = [c for c in _codes(compiled) if (c.co_name, c.co_firstlineno) == place and _bytecode(c) == wanted]
+    same = [c for c in with_inner(compiled) if (c.co_name, c.co_firstlineno) == place and _bytecode(c) == wanted]
     found: list[Any] = [node for node in ast.walk(tree) if _place(node) == place]
     if not same or len(found) == 1:
         return found[0] if same else None
@@ -119,11 +119,12 @@ def _parsed(source: str, file: str, flags: int) -> tuple[ast.AST, CodeType]:
         return _parsed("", file, flags)
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def with_inner(code: CodeType) -> Iterator[CodeType]:
+    """Iterate over code and that of all definitions inside."""
+    yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield constant
-            yield from _codes(constant)
+            yield from with_inner(constant)
 
 
 def _place(node: Any) -> tuple[str, int] | None:

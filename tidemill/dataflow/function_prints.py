@@ -23,7 +23,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidemill.dataflow.code_digests import CodeDigest, digest
+from tidemill.dataflow.code_digests import CodeDigest, digest, with_inner
 
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
 _INSTALLED: Final = ("site-packages", "dist-packages")
@@ -250,7 +250,7 @@ def _used(function: FunctionType, is_own: Callable[[str | None], bool]) -> Itera
     found += [("default of", *pair) for pair in sorted((function.__kwdefaults__ or {}).items())]
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     found += [("variable", name, cell.cell_contents) for name, cell in cells if not _is_empty(cell)]
-    of_module, names = function.__globals__, {name for c in _with_inner(code) for name in c.co_names}
+    of_module, names = function.__globals__, {name for c in with_inner(code) for name in c.co_names}
     found += [("global", name, of_module[name]) for name in sorted(_globals(code)) if name in of_module]
     imported = sorted(_imported(code, of_module.get("__package__") or ""))
     found += [("module", name, _module(name)) for name in imported if is_own(name)]
@@ -273,23 +273,16 @@ def _of_module(
             yield kind, f"{path}.{name}", value
 
 
-def _with_inner(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _with_inner(constant)
-
-
 def _globals(code: CodeType) -> set[str]:
     loads = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
-    found = {i.argval for c in _with_inner(code) for i in dis.get_instructions(c) if i.opname in loads}
+    found = {i.argval for c in with_inner(code) for i in dis.get_instructions(c) if i.opname in loads}
     return {name for name in found if not name.startswith("__")}
 
 
 def _imported(code: CodeType, package: str) -> set[str]:
     """Return the modules that a function imports when it is called."""
     found = set()
-    for inner in _with_inner(code):
+    for inner in with_inner(code):
         instructions = [i for i in dis.get_instructions(inner) if i.opname != "EXTENDED_ARG"]
         for level, _, made in zip(instructions, instructions[1:], instructions[2:], strict=False):
             if made.opname == "IMPORT_NAME":

@@ -32,7 +32,7 @@ class ReduceLogic(Protocol):
 
 
 @attrs.frozen
-class Limits:
+class LoopLimits:
     """When a loop stops other than by itself. At most one of the two is given."""
 
     error_at: int | None = None
@@ -338,7 +338,7 @@ class Enter(Node):
 class Leave(Node):
     """Takes a collection out of its loop: the sum over all iterations, which is the loop's limit."""
 
-    limits: Limits = Limits()
+    limits: LoopLimits = LoopLimits()
 
     def describe(self) -> str:
         return self.limits.describe() if self.limits.return_at is not None else ""
@@ -356,7 +356,7 @@ class Feedback(Node):
     """Sends changes, consolidated, to its Variable in the next iteration: the only edge that goes back."""
 
     variable: Variable
-    limits: Limits = Limits()
+    limits: LoopLimits = LoopLimits()
 
     def describe(self) -> str:
         return f"to {self.variable.name}, {self.limits.describe()}"

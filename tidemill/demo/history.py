@@ -13,7 +13,7 @@ import tidemill as tm
 from tidemill.boundary.rows import python_rows
 from tidemill.demo.check import Contents
 from tidemill.demo.flow import INPUTS
-from tidemill.demo.script import Change
+from tidemill.demo.script import FlightChange
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def rendered(
-    flow: tm.Dataflow, spark: SparkSession, dimensions: Mapping[str, pa.Table], changes: Sequence[Change]
+    flow: tm.Dataflow, spark: SparkSession, dimensions: Mapping[str, pa.Table], changes: Sequence[FlightChange]
 ) -> dict[str, Contents]:
     """Return the updates of each output, as diffs by row and time, when each of the changes is an epoch."""
     inputs = {name: _frame(spark, name, _at(table, 0, 1)) for name, table in dimensions.items()}

@@ -13,7 +13,7 @@ import tidemill as tm
 from tidemill.demo.check import Check, Contents
 from tidemill.demo.data import Data
 from tidemill.demo.history import rendered
-from tidemill.demo.script import Change, Epoch, Script
+from tidemill.demo.script import Epoch, FlightChange, Script
 from tidemill.demo.sql import Warehouse
 from tidemill.renderer.runs.run import Engine, Run
 
@@ -51,7 +51,7 @@ class Play:
         self._history = script.history
         self._run = flow.start(engine)
         self._warehouse = Warehouse({"flights": script.history, **data.dimensions})
-        self._changes: list[Change] = []
+        self._changes: list[FlightChange] = []
         self._updates: dict[str, Contents] = {name: Counter() for name in flow.graph.outputs}
         """The changes of each output that were reported, as diffs by row and time."""
 
@@ -59,7 +59,7 @@ class Play:
         """Load the history as epoch 0."""
         start = time.perf_counter()
         _insert(self._run, self._dimensions)
-        return self._advanced("history", Change(self._history, self._history.slice(0, 0)), start)
+        return self._advanced("history", FlightChange(self._history, self._history.slice(0, 0)), start)
 
     def play(self, played: Played, step: Callable[[str], None]) -> Iterable[Played]:
         """Play the epochs after the history; ``step`` is told of each, and of each recomputation, as it begins."""
@@ -108,7 +108,7 @@ class Play:
         self._warehouse.apply(change)
         return self._advanced(epoch.label, change, time.perf_counter())
 
-    def _advanced(self, label: str, change: Change, start: float) -> Played:
+    def _advanced(self, label: str, change: FlightChange, start: float) -> Played:
         """Make the change, advance and read what came of it: this is what is timed as an epoch."""
         if len(change.deleted):
             self._run.delete("flights", change.deleted)

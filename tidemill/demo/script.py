@@ -22,7 +22,7 @@ Longest: TypeAlias = Sequence[tuple[int, int, int]]
 
 
 @attrs.frozen
-class Change:
+class FlightChange:
     """What one epoch does to the flights."""
 
     inserted: pa.Table
@@ -34,7 +34,7 @@ class Epoch:
     """A step of the play. Its change is made when its turn comes: one of them depends on the longest chain so far."""
 
     label: str
-    change: Callable[[Longest], Change]
+    change: Callable[[Longest], FlightChange]
 
 
 class Script:
@@ -59,7 +59,7 @@ class Script:
         size = min(CORRECTED, len(known) // 10)
         drawn = self._random.sample(known["id"].to_pylist(), 3 * size)
         self._late, self._changed, self._cancelled = drawn[:size], drawn[size : 2 * size], drawn[2 * size :]
-        self._applied: list[Change] = []
+        self._applied: list[FlightChange] = []
         self.history = known.filter(pa.array(~np.isin(known["id"].to_numpy(), self._late)))
 
     def epochs(self) -> list[Epoch]:
@@ -79,13 +79,13 @@ class Script:
             epochs += [Epoch(label, change) for turn, (label, change) in due if max(turn, 1) == number]
         return epochs
 
-    def _day(self, day: int) -> Callable[[Longest], Change]:
+    def _day(self, day: int) -> Callable[[Longest], FlightChange]:
         return lambda _: self._change(self._data.of_days(day, day))
 
-    def _late_reports(self, _: Longest) -> Change:
+    def _late_reports(self, _: Longest) -> FlightChange:
         return self._change(self._rows(self._late))
 
-    def _other_delays(self, longest: Longest) -> Change:
+    def _other_delays(self, longest: Longest) -> FlightChange:
         chain = [flight for flight, chain, _ in sorted(longest, key=lambda row: row[1:]) if chain == longest[0][1]]
         on_time = chain[len(chain) // 2 :][:1]
         self._changed = [*(i for i in self._changed if i not in on_time), *on_time]
@@ -99,25 +99,25 @@ class Script:
 
         return self._correct(rows, other(rows["dep_delay"]), other(rows["arr_delay"]))
 
-    def _cancel(self, _: Longest) -> Change:
+    def _cancel(self, _: Longest) -> FlightChange:
         ids = [i for i in self._cancelled if i not in self._changed]
         return self._correct(self._rows(ids), [None] * len(ids), [None] * len(ids))
 
-    def _withdraw(self, _: Longest) -> Change:
-        return Change(
+    def _withdraw(self, _: Longest) -> FlightChange:
+        return FlightChange(
             inserted=pa.concat_tables([c.deleted for c in self._applied]),
             deleted=pa.concat_tables([c.inserted for c in self._applied]),
         )
 
-    def _correct(self, rows: pa.Table, departure: list[int | None], arrival: list[int | None]) -> Change:
+    def _correct(self, rows: pa.Table, departure: list[int | None], arrival: list[int | None]) -> FlightChange:
         corrected = rows
         for name, values in (("dep_delay", departure), ("arr_delay", arrival)):
             corrected = corrected.set_column(rows.column_names.index(name), name, pa.array(values, pa.int64()))
-        self._applied.append(Change(inserted=corrected, deleted=rows))
+        self._applied.append(FlightChange(inserted=corrected, deleted=rows))
         return self._applied[-1]
 
-    def _change(self, inserted: pa.Table) -> Change:
-        return Change(inserted=inserted, deleted=self._data.flights.slice(0, 0))
+    def _change(self, inserted: pa.Table) -> FlightChange:
+        return FlightChange(inserted=inserted, deleted=self._data.flights.slice(0, 0))
 
     def _rows(self, ids: Sequence[int]) -> pa.Table:
         return self._data.flights.take(pa.array(ids, pa.int64()))

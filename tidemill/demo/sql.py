@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from typing import Any, Final
 
-from tidemill.demo.script import Change
+from tidemill.demo.script import FlightChange
 
 _DELAYS: Final = """count(*) AS flights, count(*) FILTER (dep_delay IS NULL) AS cancelled,
     count(*) FILTER (dep_delay >= 15) AS late, avg(dep_delay) AS mean_delay"""
@@ -89,7 +89,7 @@ class Warehouse:
         (threads,) = self._connection.execute("SELECT current_setting('threads')").fetchall()[0]
         return int(threads)
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: FlightChange) -> None:
         """Delete and insert flights."""
         for statement, table in (
             ("DELETE FROM flights WHERE id IN (SELECT id FROM given)", change.deleted),

@@ -9,36 +9,9 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, Never, TypeAlias
 
 from tidemill.boundary.values import canonical
-from tidemill.dataflow.composites import (
-    Aggregate,
-    AntiJoin,
-    ComparingFilter,
-    DeltaJoin,
-    OuterJoin,
-    SemiJoin,
-    SetOperation,
-    TopK,
-    Windowed,
-)
+from tidemill.dataflow import composites, nodes
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import (
-    Arrange,
-    Concat,
-    Consolidate,
-    Enter,
-    Filter,
-    FlatMap,
-    Input,
-    Join,
-    Leave,
-    Map,
-    Negate,
-    Node,
-    Reduce,
-    Threshold,
-    Variable,
-    arranged_keys,
-)
+from tidemill.dataflow.nodes import Node
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import brief
 from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
@@ -49,18 +22,19 @@ from tidemill.renderer.engines import Embedded
 
 Known = dict[int, Any]
 """What is known of a row: values by column."""
+Partnered: TypeAlias = composites.SemiJoin | composites.AntiJoin | composites.SetOperation
 Asking: TypeAlias = Generator[tuple[Node, Known], Reason, Reason]
 """What finds a reason, and asks on its way for those of other rows."""
 
 _SHOWN: Final = 3
 _NULL_KEY: Final = "NULL in a key matches nothing, unless nulls_equal=True"
 _REFUSED: Final[dict[type[Node], str]] = {
-    Filter: "which the condition refuses",
-    ComparingFilter: "which the condition refuses",
-    Negate: "which it takes away",
-    Threshold: "of which its function leaves none",
-    TopK: "which others come before",
-    Windowed: "with other values added",
+    nodes.Filter: "which the condition refuses",
+    composites.ComparingFilter: "which the condition refuses",
+    nodes.Negate: "which it takes away",
+    nodes.Threshold: "of which its function leaves none",
+    composites.TopK: "which others come before",
+    composites.Windowed: "with other values added",
 }
 
 
@@ -121,26 +95,26 @@ class _Search:
         return (yield from self._missing(node, known))
 
     def _missing(self, node: Node, known: Known) -> Asking:
-        is_distinct = isinstance(node, Threshold) and node.function is None
-        if is_distinct or isinstance(node, (Arrange, Consolidate, Enter, Leave)):
+        is_distinct = isinstance(node, nodes.Threshold) and node.function is None
+        if is_distinct or isinstance(node, (nodes.Arrange, nodes.Consolidate, nodes.Enter, nodes.Leave)):
             return (yield node.inputs[0], known)
         line = f"none with {_shown(node, known)}"
-        if isinstance(node, Input):
+        if isinstance(node, nodes.Input):
             what = "constant" if node.rows is not None else f"input {node.name!r}"
             return Reason(f"{what} has no row with {_shown(node, known)}")
-        if isinstance(node, Variable):
+        if isinstance(node, nodes.Variable):
             return (yield _body(self._graph, node), known)
         if node in self._by_clock:
             return (yield from self._clocked(node, known, line))
         ways: list[tuple[tuple[type[Node], ...], Callable[[Any, Known, str], Asking]]] = [
-            ((Concat,), self._alternatives),
-            ((Join,), self._pair),
-            ((DeltaJoin,), self._several),
-            ((OuterJoin,), self._outer),
-            ((SemiJoin, AntiJoin, SetOperation), self._partnered),
-            ((Aggregate, Reduce), self._group),
-            ((Map,), self._computed),
-            ((FlatMap,), self._made),
+            ((nodes.Concat,), self._alternatives),
+            ((nodes.Join,), self._pair),
+            ((composites.DeltaJoin,), self._several),
+            ((composites.OuterJoin,), self._outer),
+            ((composites.SemiJoin, composites.AntiJoin, composites.SetOperation), self._partnered),
+            ((composites.Aggregate, nodes.Reduce), self._group),
+            ((nodes.Map,), self._computed),
+            ((nodes.FlatMap,), self._made),
         ]
         way = next((way for kinds, way in ways if isinstance(node, kinds)), self._through)
         return (yield from way(node, known, line))
@@ -156,7 +130,7 @@ class _Search:
         why = next((text for kind, text in _REFUSED.items() if isinstance(node, kind)), "of which it makes others")
         why = "not valid then" if is_validity(node) else why
         reads = f"{line}; reads {_number(there)} like that"
-        if not isinstance(node, ComparingFilter):
+        if not isinstance(node, composites.ComparingFilter):
             return _found(node, f"{reads}, {why}: {_some(there)}")
         right = node.inputs[1]
         if not self._with(right, {}):
@@ -176,7 +150,7 @@ class _Search:
             return _found(node, f"{reads}, and the clock shows nothing: {_some(there)}", (nothing,), words=whole.words)
         return _found(node, f"{reads}, not valid at {_some(shown)}: {_some(there)}", words=whole.words)
 
-    def _computed(self, node: Map, known: Known, line: str) -> Asking:
+    def _computed(self, node: nodes.Map, known: Known, line: str) -> Asking:
         wanted: Known = {}
         for column, value in known.items():
             expression: Bound = node.columns[column]
@@ -193,7 +167,7 @@ class _Search:
             return below if node.picked is not None else _found(node, line, (below,))
         return _found(node, f"{line}; reads {_number(there)} that give other values: {_some(there)}")
 
-    def _made(self, node: FlatMap, known: Known, line: str) -> Asking:
+    def _made(self, node: nodes.FlatMap, known: Known, line: str) -> Asking:
         """Return what a function makes others of: of which rows it would make this, only it could say."""
         del known
         (source,) = node.inputs
@@ -202,7 +176,7 @@ class _Search:
             return _found(node, line, ((yield source, {}),))
         return _found(node, f"{line}; makes others of {_number(there)}: {_some(there)}")
 
-    def _alternatives(self, node: Concat, known: Known, line: str) -> Asking:
+    def _alternatives(self, node: nodes.Concat, known: Known, line: str) -> Asking:
         """Return why none of several inputs has it; more rows of an input that is taken away would be no help."""
         start = _start_of_iterate(node)
         first = [] if start is None else self._with(start, known)
@@ -216,30 +190,29 @@ class _Search:
         return reasons[0] if len(reasons) == 1 else _found(node, line, tuple(reasons))
 
     def _takes_nothing(self, node: Node, known: Known) -> bool:
-        return isinstance(node, Negate) and not self._with(node.inputs[0], known)
+        return isinstance(node, nodes.Negate) and not self._with(node.inputs[0], known)
 
-    def _pair(self, node: Join, known: Known, line: str) -> Asking:
+    def _pair(self, node: nodes.Join, known: Known, line: str) -> Asking:
         left, right = node.inputs
         width = len(left.schema.names)
         picked = [(node.output[c], v) for c, v in known.items()]
         of_left = {c: v for c, v in picked if c < width}
         of_right = {c - width: v for c, v in picked if c >= width}
         if not node.nulls_equal and any(
-            side.get(key, key) is None for side, n in ((of_left, left), (of_right, right)) for key in arranged_keys(n)
+            side.get(key, key) is None
+            for side, n in ((of_left, left), (of_right, right))
+            for key in nodes.arranged_keys(n)
         ):
             return _found(node, f"{line}; {_NULL_KEY}")
-        for a, b in zip(arranged_keys(left), arranged_keys(right), strict=True):  # equal on both sides
+        for a, b in zip(nodes.arranged_keys(left), nodes.arranged_keys(right), strict=True):  # equal on both sides
             if a in of_left:
                 of_right.setdefault(b, of_left[a])
             elif b in of_right:
                 of_left[a] = of_right[b]
-        missing: list[Reason] = []
-        for side, of_side in ((left, of_left), (right, of_right)):
-            if not self._with(side, of_side):
-                missing.append((yield side, of_side))
+        missing = yield from self._lacking((left, of_left), (right, of_right))
         if missing:
-            return _found(node, line, tuple(missing))
-        keys = list(zip(arranged_keys(left), arranged_keys(right), strict=True))
+            return _found(node, line, missing)
+        keys = list(zip(nodes.arranged_keys(left), nodes.arranged_keys(right), strict=True))
         lefts, rights = self._with(left, of_left), self._with(right, of_right)
         if len(rights) <= len(lefts):
             alone = yield from self._partners(rights, left, [(b, a) for a, b in keys], of_left, node)
@@ -247,13 +220,21 @@ class _Search:
             alone = yield from self._partners(lefts, right, keys, of_right, node)
         return _found(node, line, alone)
 
+    def _lacking(self, *sides: tuple[Node, Known]) -> Generator[tuple[Node, Known], Reason, tuple[Reason, ...]]:
+        """Return why those sides lack a row that do, of what is known of each side's row."""
+        found: list[Reason] = []
+        for side, known in sides:
+            if not self._with(side, known):
+                found.append((yield side, known))
+        return tuple(found)
+
     def _partners(
         self,
         rows: list[Row],
         other: Node,
         keys: list[tuple[int, int]],
         of_other: Known,
-        node: Join | SemiJoin | SetOperation,
+        node: nodes.Join | Partnered,
     ) -> Generator[tuple[Node, Known], Reason, tuple[Reason, ...]]:
         """Return what rows of one side would need on the other, of the first of them."""
         found: list[Reason] = []
@@ -267,7 +248,7 @@ class _Search:
             found.append(Reason(f"{len(rows) - _SHOWN} other rows would, too"))
         return tuple(found)
 
-    def _several(self, node: DeltaJoin, known: Known, line: str) -> Asking:
+    def _several(self, node: composites.DeltaJoin, known: Known, line: str) -> Asking:
         """Return which of several relations lack a row; keys that they share are known of all if they are of one."""
         values = {node.output[place]: value for place, value in known.items()}
         equal = {
@@ -281,16 +262,16 @@ class _Search:
                 for a, b in ((one, other), (other, one)):
                     if a in values:
                         values.setdefault(b, values[a])
-        missing: list[Reason] = []
+        sides: list[tuple[Node, Known]] = []
         for relation, (port, *_) in enumerate(node.ports):
             own = {node.columns[port][c]: value for (of, c), value in values.items() if of == relation}
-            if not self._with(node.inputs[port], own):
-                missing.append((yield node.inputs[port], own))
+            sides.append((node.inputs[port], own))
+        missing = yield from self._lacking(*sides)
         if not missing:
             line += "; rows of all are there, and do not fit together"
-        return _found(node, line, tuple(missing))
+        return _found(node, line, missing)
 
-    def _outer(self, node: OuterJoin, known: Known, line: str) -> Asking:
+    def _outer(self, node: composites.OuterJoin, known: Known, line: str) -> Asking:
         """Return what a pair lacks; or of a row with NULL beside it, that side, or the partners that it has."""
         left, right = node.inputs
         width = len(left.schema.names)
@@ -307,32 +288,28 @@ class _Search:
         elif node.how != "left" and all(v is None for v in beside_right.values()):
             asked, of_asked, other, by = right, of_right, left, back
         else:
-            missing: list[Reason] = []
-            for side, of_side in ((left, of_left), (right, of_right)):
-                if not self._with(side, of_side):
-                    missing.append((yield side, of_side))
-            why = (
-                _NULL_KEY
-                if not node.nulls_equal and None in by_key.values()
-                else "rows of both are there, and do not fit"
-            )
-            return _found(node, line if missing else f"{line}; {why}", tuple(missing))
+            missing = yield from self._lacking((left, of_left), (right, of_right))
+            is_null = not node.nulls_equal and None in by_key.values()
+            why = _NULL_KEY if is_null else "rows of both are there, and do not fit"
+            return _found(node, line if missing else f"{line}; {why}", missing)
         there = self._with(asked, of_asked)
         if not there:
             return _found(node, line, ((yield asked, of_asked),))
         return _found(node, f"{line}; {self._against(there, other, by)}")
 
-    def _partnered(self, node: SemiJoin | AntiJoin | SetOperation, known: Known, line: str) -> Asking:
+    def _partnered(self, node: Partnered, known: Known, line: str) -> Asking:
         left, right = node.inputs
         of_left = {c: v for c, v in known.items() if c < len(left.schema.names)}
         there = self._with(left, of_left)
         if not there:
             return _found(node, line, ((yield left, of_left),))
-        if isinstance(node, SetOperation):
+        if isinstance(node, composites.SetOperation):
             keys = [(c, c) for c in range(len(left.schema.names))]
         else:
             keys = [(left.schema.index(a), right.schema.index(b)) for a, b in node.on]
-        if isinstance(node, SemiJoin) or (isinstance(node, SetOperation) and node.operation == "intersect"):
+        if isinstance(node, composites.SemiJoin) or (
+            isinstance(node, composites.SetOperation) and node.operation == "intersect"
+        ):
             return _found(node, line, (yield from self._partners(there, right, keys, {}, node)))
         return _found(node, f"{line}; {self._against(there, right, keys)}")
 
@@ -342,10 +319,10 @@ class _Search:
         partners = self._with(other, {b: row[a] for a, b in keys})
         return f"{row} has {_number(partners)} against it: {_some(partners)}"
 
-    def _group(self, node: Aggregate | Reduce, known: Known, line: str) -> Asking:
+    def _group(self, node: composites.Aggregate | nodes.Reduce, known: Known, line: str) -> Asking:
         """Return what a group lacks: rows, or these values."""
         (source,) = node.inputs
-        if isinstance(node, Aggregate):
+        if isinstance(node, composites.Aggregate):
             places = [b.index if isinstance(b, BoundColumn) else None for b in node.keys]
         else:
             names = [source.schema.names[k] for k in node.keys]
@@ -369,20 +346,20 @@ class _Search:
 
 def _only_raises(node: Node) -> bool:
     """Return whether rows come to a function that says it never returns: to be refused, as an algorithm's bad input."""
-    said: Mapping[str, Any] = getattr(node.function, "__annotations__", {}) if isinstance(node, FlatMap) else {}
+    said: Mapping[str, Any] = getattr(node.function, "__annotations__", {}) if isinstance(node, nodes.FlatMap) else {}
     return said.get("return") in (Never, "Never")
 
 
-def _start_of_iterate(node: Concat) -> Node | None:
+def _start_of_iterate(node: nodes.Concat) -> Node | None:
     """Return where a loop begins, of the node that stands for the variable of ``iterate`` inside; None for others."""
     is_iterate = len(node.inputs) == 2 and node.scope.kind == "iterate"  # noqa: PLR2004
-    return node.inputs[0] if is_iterate and isinstance(node.inputs[1], Variable) else None
+    return node.inputs[0] if is_iterate and isinstance(node.inputs[1], nodes.Variable) else None
 
 
-def _body(graph: Graph, variable: Variable) -> Node:
+def _body(graph: Graph, variable: nodes.Variable) -> Node:
     """Return what defines a binding; of ``iterate`` without what is added there and taken away again."""
     (source,) = graph.feedback_of(variable).inputs
-    is_iterate = isinstance(source, Concat) and variable.scope.kind == "iterate"
+    is_iterate = isinstance(source, nodes.Concat) and variable.scope.kind == "iterate"
     return source.inputs[0] if is_iterate else source
 
 
@@ -394,7 +371,7 @@ def _found(
     node: Node, finding: str, children: tuple[Reason, ...] = (), *, is_repeated: bool = False, words: str = ""
 ) -> Reason:
     what = node.describe()
-    name = f"input {node.name!r}" if isinstance(node, Input) and node.rows is None else node.kind
+    name = f"input {node.name!r}" if isinstance(node, nodes.Input) and node.rows is None else node.kind
     text = words or (node.name if is_validity(node) else f"{name}{f' [{what}]' if what else ''}")
     return Reason(text, children, operator=node.id, site=node.site, finding=finding, is_repeated=is_repeated)
 

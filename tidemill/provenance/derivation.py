@@ -38,11 +38,11 @@ class _Derivation:
 
     def __init__(self, graph: Graph, given: Mapping[str, Contents]) -> None:
         least = (0,) * len(graph.coordinates)
-        traces: dict[Input, Trace] = {
-            node: {(row, least): count for row, count in given.get(name, {}).items() if count}
+        updates = {
+            node: [(row, least, count) for row, count in given.get(name, {}).items()]
             for name, node in graph.inputs.items()
         }
-        self._traces = Evaluation(graph, traces, dict.fromkeys(graph.nodes, Antichain())).traces
+        self._traces = Evaluation(graph, updates, dict.fromkeys(graph.nodes, Antichain())).traces
         self._graph = graph
         self._feedback = {n.scope: n for n in graph.nodes if isinstance(n, Feedback)}
         self._by_clock = by_clock(graph)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
@@ -10,7 +11,7 @@ from tidemill.dataflow.nodes import (
     Input,
     LateRows,
     Leave,
-    Limits,
+    LoopLimits,
     Node,
     Output,
     Retime,
@@ -50,7 +51,7 @@ def with_inputs_kept(graph: Graph) -> Graph:
                 "about in a dataflow of its own"
             )
             raise GraphError(msg)
-    copy = _copied(graph)
+    copy = _copied(graph, graph.nodes)
     for node in graph.inputs.values():
         if node.rows is None:
             _observe(copy, node, kept_name(node.name))
@@ -59,10 +60,7 @@ def with_inputs_kept(graph: Graph) -> Graph:
 
 def with_one_output(graph: Graph, name: str) -> Graph:
     """Return a graph that has this output, and what it depends on; inputs take rows as they are, with a key or not."""
-    copy = Copy(graph)
-    for node in graph.nodes:
-        if not isinstance(node, Output) or node.name == name:
-            copy.stands_for(_put_plainly(copy, node), node)
+    copy = _copied(graph, [n for n in graph.nodes if not isinstance(n, Output) or n.name == name], key=(), unique=False)
     made = rebuild(copy.finished(), lambda again, node, _: again.put(node))  # without what nobody reads now
     made.freeze()
     return made
@@ -70,25 +68,18 @@ def with_one_output(graph: Graph, name: str) -> Graph:
 
 def with_every_node_observed(graph: Graph) -> Graph:
     """Return a graph that has an output for each node; of those in loops, for what they hold in the end."""
-    copy = Copy(graph)
-    for node in graph.nodes:
-        if not isinstance(node, Output):
-            copy.stands_for(_put_plainly(copy, node), node)
+    copy = _copied(graph, [n for n in graph.nodes if not isinstance(n, Output)], key=(), unique=False)
     for node in graph.nodes:
         if node.schema.names and not isinstance(node, Output):
             _observe(copy, node, observed_name(node))
     return _frozen(copy)
 
 
-def _put_plainly(copy: Copy, node: Node) -> Node:
-    """Add a node as it is; an input without what it checks, since of what it held only some is put in."""
-    return copy.put(node, key=(), unique=False) if isinstance(node, Input) else copy.put(node)
-
-
-def _copied(graph: Graph) -> Copy:
+def _copied(graph: Graph, nodes: Iterable[Node], **of_inputs: Any) -> Copy:
+    """Return a copy of these nodes; inputs without what they check, where only some of what they held is put in."""
     copy = Copy(graph)
-    for node in graph.nodes:
-        copy.stands_for(copy.put(node), node)
+    for node in nodes:
+        copy.stands_for(copy.put(node, **(of_inputs if isinstance(node, Input) else {})), node)
     return copy
 
 
@@ -104,7 +95,7 @@ def _observe(copy: Copy, node: Node, name: str) -> None:
                 site=node.site,
                 schema=node.schema,
                 inputs=(seen,),
-                limits=limits.get(seen.scope, Limits()),
+                limits=limits.get(seen.scope, LoopLimits()),
             )
         )
     graph.put(

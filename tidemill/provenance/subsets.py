@@ -42,14 +42,14 @@ class Unit(NamedTuple):
     copies: int
 
 
-class Found(NamedTuple):
+class Sufficient(NamedTuple):
     """What suffices, and whether it is known that nothing of it can be left out."""
 
     units: list[Unit]
     is_minimal: bool
 
 
-def sufficient_rows(graph: Graph, contents: Mapping[str, Mapping[Row, int]], output: str, row: Row) -> Found:
+def sufficient_rows(graph: Graph, contents: Mapping[str, Mapping[Row, int]], output: str, row: Row) -> Sufficient:
     """Return some of the input rows, from which alone a row follows that follows from all.
 
     Rows that share values with the row, with a constant or with one of a few rows of an input (roots, say) come first,
@@ -74,7 +74,7 @@ def sufficient_rows(graph: Graph, contents: Mapping[str, Mapping[Row, int]], out
         found, is_minimal = smaller(
             nearest[::-1], trial.holds, lambda: next(trials, None) is not None and perf_counter() < end
         )
-    return Found([units[number] for number in reversed(found)], is_minimal)
+    return Sufficient([units[number] for number in reversed(found)], is_minimal)
 
 
 def smaller(

@@ -7,6 +7,7 @@ with their bounds beside them, one for each choice of bounds that are known: one
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import attrs
 
@@ -14,7 +15,7 @@ from tidemill.dataflow.composites import CLOCKED, ComparingFilter, TemporalFilte
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import MAX_COORDINATE, Time
 from tidemill.dataflow.nodes import Concat, Enter, Filter, Map, Node
-from tidemill.dataflow.passes.rebuild import Copy
+from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
 from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.types import BOOL, INT64
@@ -32,25 +33,19 @@ def at_one_time(graph: Graph, time: Time | None) -> Graph:
     """Return the graph of what holds at a time, or after all: of temporal filters, those rows that are valid then."""
     if not any(isinstance(node, TemporalFilter) for node in graph.nodes):
         return graph
-    copy = Copy(graph)
-    for node in graph.nodes:
-        if isinstance(node, TemporalFilter):
-            when = "after all times" if time is None else f"at {time[node.coordinate]}"
-            named = Filter(
-                id=len(copy.graph.nodes),
-                name=f"{CLOCKED} [{node.describe()}, {when}]",
-                scope=node.scope,
-                site=node.site,
-                inputs=copy.inputs(node),
-                schema=node.schema,
-                predicate=_valid_at(node, _AFTER_ALL if time is None else time[node.coordinate]),
-            )
-            copy.stands_for(copy.graph.put(named), node)
-        else:
-            copy.stands_for(copy.put(node), node)
-    made_graph = copy.finished()
-    made_graph.freeze()
-    return made_graph
+
+    def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if not isinstance(node, TemporalFilter):
+            return copy.put(node)
+        when = "after all times" if time is None else f"at {time[node.coordinate]}"
+        valid = _valid_at(node, _AFTER_ALL if time is None else time[node.coordinate])
+        name, place = f"{CLOCKED} [{node.describe()}, {when}]", len(copy.graph.nodes)
+        like: dict[str, Any] = {"scope": node.scope, "site": node.site, "schema": node.schema}
+        return copy.graph.put(Filter(id=place, name=name, inputs=inputs, predicate=valid, **like))
+
+    made = rebuild(graph, rewrite, keep_unread=True)
+    made.freeze()
+    return made
 
 
 def _valid_at(node: TemporalFilter, time: int) -> Bound:

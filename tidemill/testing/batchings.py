@@ -17,7 +17,7 @@ Update: TypeAlias = tuple[Any, Time, int]
 
 
 @attrs.frozen
-class Feed:
+class FeedAction:
     """Give updates to an input, in one call."""
 
     input: str
@@ -25,7 +25,7 @@ class Feed:
 
 
 @attrs.frozen
-class Move:
+class MoveAction:
     """Advance all inputs, or one; an empty frontier closes them."""
 
     input: str | None
@@ -33,7 +33,7 @@ class Move:
 
 
 @attrs.frozen
-class Read:
+class ReadAction:
     """Ask every output for its changes."""
 
 
@@ -42,18 +42,18 @@ class Batching:
     """A script of feeds, moves and reads, and how many complete times the run keeps."""
 
     name: str
-    actions: tuple[Feed | Move | Read, ...]
+    actions: tuple[FeedAction | MoveAction | ReadAction, ...]
     keep: int = 0
 
     @property
     def is_whole(self) -> bool:
         """Whether it feeds everything, closes the inputs, and only then reads: a whole history in one step."""
-        kinds = [type(a) for a in self.actions]
-        return kinds == [Feed] * (len(kinds) - 2) + [Move, Read] and self.actions[-2] == Move(None, Antichain())
+        closing = (MoveAction(None, Antichain()), ReadAction())
+        return self.actions[-2:] == closing and all(isinstance(a, FeedAction) for a in self.actions[:-2])
 
 
 @attrs.frozen
-class Given:
+class GivenUpdates:
     """The updates to be fed: by input; which inputs have a key, so that order matters there; how many coordinates."""
 
     updates: Mapping[str, Sequence[Update]]
@@ -61,28 +61,29 @@ class Given:
     coordinates: int
 
 
-Plan: TypeAlias = Callable[[Given], Batching]
+Action: TypeAlias = FeedAction | MoveAction | ReadAction
+Plan: TypeAlias = Callable[[GivenUpdates], Batching]
 
 
-def all_at_once(given: Given) -> Batching:
+def all_at_once(given: GivenUpdates) -> Batching:
     """Feed everything, close the inputs: a whole history in one step."""
-    feeds = [Feed(name, tuple(updates)) for name, updates in given.updates.items()]
-    return Batching("all at once", (*feeds, Move(None, Antichain()), Read()))
+    feeds = [FeedAction(name, tuple(updates)) for name, updates in given.updates.items()]
+    return Batching("all at once", (*feeds, MoveAction(None, Antichain()), ReadAction()))
 
 
-def time_by_time(given: Given) -> Batching:
+def time_by_time(given: GivenUpdates) -> Batching:
     """Feed each time's updates and close just that time (and those before it), in tuple order."""
-    actions: list[Feed | Move | Read] = []
+    actions: list[Action] = []
     frontier = Antichain.minimum(given.coordinates)
     for time in sorted({t for updates in given.updates.values() for _, t, _ in updates}):
         for name, updates in given.updates.items():
             now = tuple(u for u in updates if u[1] == time)
             if now:
-                actions.append(Feed(name, now))
+                actions.append(FeedAction(name, now))
         if frontier != frontier.join(Antichain.after(time)):
             frontier = frontier.join(Antichain.after(time))
-            actions += [Move(None, Antichain.after(time)), Read()]
-    return Batching("time by time", (*actions, Move(None, Antichain()), Read()))
+            actions += [MoveAction(None, Antichain.after(time)), ReadAction()]
+    return Batching("time by time", (*actions, MoveAction(None, Antichain()), ReadAction()))
 
 
 def shuffled(seed: int) -> Plan:
@@ -91,7 +92,7 @@ def shuffled(seed: int) -> Plan:
     Also feeds rows that are taken back before their time closes, and lets the run keep more or fewer times.
     """
 
-    def plan(given: Given) -> Batching:
+    def plan(given: GivenUpdates) -> Batching:
         dice = random.Random(seed)  # noqa: S311 - not a secret
         actions = tuple(_Shuffle(given, dice).actions())
         return Batching(f"shuffled({seed})", actions, keep=dice.choice([0, 0, 1, 3]))
@@ -102,22 +103,22 @@ def shuffled(seed: int) -> Plan:
 class _Shuffle:
     """The making of one random batching."""
 
-    def __init__(self, given: Given, dice: random.Random) -> None:
+    def __init__(self, given: GivenUpdates, dice: random.Random) -> None:
         self._given = given
         self._dice = dice
         self._frontiers = dict.fromkeys(given.updates, Antichain.minimum(given.coordinates))
         self._waiting = self._arrivals()
 
-    def actions(self) -> Iterator[Feed | Move | Read]:
+    def actions(self) -> Iterator[Action]:
         for _ in range(self._dice.randint(1, 5)):
             yield from self._step(self._dice.choice([None, None, *self._given.updates]), self._some_frontier())
         names: list[str | None] = list(self._given.updates) if self._dice.random() < 0.3 else [None]  # noqa: PLR2004
         self._dice.shuffle(names)
         for name in names:
             yield from self._step(name, Antichain())
-        yield Read()
+        yield ReadAction()
 
-    def _step(self, name: str | None, to: Antichain) -> Iterator[Feed | Move | Read]:
+    def _step(self, name: str | None, to: Antichain) -> Iterator[Action]:
         targets = self._frontiers if name is None else [name]
         after = {n: self._frontiers[n].join(to) if n in targets else f for n, f in self._frontiers.items()}
         if after == self._frontiers and self._frontiers:
@@ -126,21 +127,21 @@ class _Shuffle:
         yield from self._feeds([w for w, now in zip(self._waiting, due, strict=True) if now])
         self._waiting = [w for w, now in zip(self._waiting, due, strict=True) if not now]
         self._frontiers = after
-        yield Move(name, to)
+        yield MoveAction(name, to)
         if self._dice.random() < 0.5:  # noqa: PLR2004
-            yield Read()
+            yield ReadAction()
 
     def _early(self, name: str) -> bool:
         """Return whether to feed an update though its time does not close yet; writes by key keep their order."""
         return name not in self._given.keyed and self._dice.random() < 0.4  # noqa: PLR2004
 
-    def _feeds(self, updates: list[tuple[str, Update]]) -> Iterator[Feed]:
+    def _feeds(self, updates: list[tuple[str, Update]]) -> Iterator[FeedAction]:
         """Feed updates in the order of their arrival, in batches of random sizes."""
         while updates:
             size = self._dice.randint(1, len(updates))
             batch, updates = updates[:size], updates[size:]
             for name in dict.fromkeys(n for n, _ in batch):
-                yield Feed(name, tuple(u for n, u in batch if n == name))
+                yield FeedAction(name, tuple(u for n, u in batch if n == name))
 
     def _arrivals(self) -> list[tuple[str, Update]]:
         arrivals = [(name, u) for name, updates in self._given.updates.items() for u in updates]

@@ -18,7 +18,16 @@ from tidemill.dataflow.passes.pipeline import Passes
 from tidemill.errors import StepError, UnknownNameError, brief, did_you_mean
 from tidemill.flow import Dataflow
 from tidemill.renderer.runs.run import Engine, Run
-from tidemill.testing.batchings import Batching, Feed, Given, Move, Plan, all_at_once, shuffled, time_by_time
+from tidemill.testing.batchings import (
+    Batching,
+    FeedAction,
+    GivenUpdates,
+    MoveAction,
+    Plan,
+    all_at_once,
+    shuffled,
+    time_by_time,
+)
 
 Row: TypeAlias = tuple[Any, ...]
 Trace: TypeAlias = dict[tuple[Row, Time], int]
@@ -103,7 +112,7 @@ def engine_named(engine: str | Engine) -> Engine:
     return made
 
 
-def _given(flow: Dataflow, updates: Mapping[str, Any]) -> Given:
+def _given(flow: Dataflow, updates: Mapping[str, Any]) -> GivenUpdates:
     inputs = flow.graph.inputs
     for name in updates:
         if name not in inputs:
@@ -113,7 +122,7 @@ def _given(flow: Dataflow, updates: Mapping[str, Any]) -> Given:
     named = Names.of(flow.graph.coordinates, None, "diff")
     given = {n: _triples(node, updates.get(n, ()), named) for n, node in inputs.items()}
     triples = {n: [(row, as_time(t, coordinates), d) for row, t, d in of] for n, of in given.items()}
-    return Given(triples, frozenset(n for n, node in inputs.items() if node.key), coordinates)
+    return GivenUpdates(triples, frozenset(n for n, node in inputs.items() if node.key), coordinates)
 
 
 def _triples(node: Input, updates: Any, named: Names) -> Iterable[Any]:
@@ -142,16 +151,16 @@ def _follow(flow: Dataflow, engine: str | Engine, script: Batching, passes: Pass
 
 
 def _act(run: Run, action: Any, traces: Mapping[str, Trace]) -> None:
-    if isinstance(action, Feed):
+    if isinstance(action, FeedAction):
         _feed(run, action)
-    elif isinstance(action, Move):
+    elif isinstance(action, MoveAction):
         _move(run, action)
     else:
         for output, trace in traces.items():
             _read(run, output, trace)
 
 
-def _feed(run: Run, feed: Feed) -> None:
+def _feed(run: Run, feed: FeedAction) -> None:
     if not run.graph.inputs[feed.input].key:
         run.update(feed.input, [(row, shown(time), diff) for row, time, diff in feed.updates])
         return
@@ -159,7 +168,7 @@ def _feed(run: Run, feed: Feed) -> None:
         (run.upsert if diff > 0 else run.delete)(feed.input, [row], time=shown(time))
 
 
-def _move(run: Run, move: Move) -> None:
+def _move(run: Run, move: MoveAction) -> None:
     if move.input is None:
         run.advance_to(move.to) if move.to.elements else run.close_inputs()
         return

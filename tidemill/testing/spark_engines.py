@@ -6,27 +6,22 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 import attrs
-import numpy as np
-import pyarrow as pa
 
-from tidemill.boundary.results import Rows, Updates, arrow_table
-from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import Antichain, Time
-from tidemill.dataflow.nodes import Input, Node, Output
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Node
 from tidemill.dataflow.passes.plan import GraphPlan
-from tidemill.renderer.reference.upserts import Upserts
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import INT64
+from tidemill.renderer.reference.executor import Given, ReferenceExecutor
+from tidemill.renderer.reference.traces import Trace
 from tidemill.renderer.runs.frontiers import Frontiers
-from tidemill.renderer.runs.metrics import Memory, Metrics
-from tidemill.renderer.runs.progress import OperatorProgress
 from tidemill.renderer.runs.run import Run
-from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.runs.stepper import Stepper
-from tidemill.renderer.runs.writes import Change, Queued, Writes
 from tidemill.renderer.spark.live import Spark
 
 
@@ -43,7 +38,9 @@ class SparkHistories:
     def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run that renders when all inputs are closed."""
         graph = plan.without_passes()
-        return Run(Stepper(_HistoryExecutor(graph, self.in_driver), Frontiers(graph, keep)))
+        frontiers = Frontiers(graph, keep)
+        executor = ReferenceExecutor(graph, frontiers.progress, partial(_Rendered.of, self.in_driver))
+        return Run(Stepper(executor, frontiers))
 
 
 @attrs.frozen
@@ -70,119 +67,33 @@ class SparkLive:
         return run
 
 
-class _HistoryExecutor:
-    """Collects updates; when the inputs are closed, renders them, and holds what came out."""
+@attrs.define
+class _Rendered:
+    """What Spark makes of all updates once the inputs are closed, and nothing before: see `Evaluation`."""
 
-    is_replayable = True
+    traces: dict[Node, Trace]
+    seconds: dict[Node, float] = attrs.field(factory=dict)
 
-    def __init__(self, graph: Graph, in_driver: int) -> None:
-        self._graph = graph
-        self._in_driver = in_driver
-        self._users = len(graph.coordinates)
-        inputs = graph.inputs.values()
-        self._queued: dict[Input, list[Queued]] = {node: [] for node in inputs}
-        self._upserts = {node: Upserts(node) for node in inputs if node.key}
-        self._results: dict[Node, tuple[pa.Table, list[pa.ChunkedArray]]] = {}
-        if not inputs:  # there is nothing to wait for
-            self.step({})
-
-    def queue(self, node: Input, change: Change) -> None:
-        if isinstance(change, Writes):
-            self._upserts[node].write(change)
-        else:
-            assert isinstance(change, Queued)
-            self._queued[node].append(change)
-
-    def step(self, frontiers: Mapping[Input, Antichain]) -> None:
-        from tidemill.renderer.spark.dataframes import table_of, updates_of  # noqa: PLC0415
+    @classmethod
+    def of(cls, in_driver: int, graph: Graph, given: Given, frontiers: Mapping[Node, Antichain]) -> _Rendered:
+        """Return it; a loop into which no more than ``in_driver`` updates come is the driver's."""
+        from tidemill.renderer.spark.dataframes import rows_of, updates_of  # noqa: PLC0415
         from tidemill.renderer.spark.local import active_session  # noqa: PLC0415 - needs the extra
         from tidemill.renderer.spark.render import render  # noqa: PLC0415
 
-        for node, upserts in self._upserts.items():
-            self._queued[node].append(upserts.resolve(frontiers[node]))
-            upserts.commit()
-        if any(f.elements for f in frontiers.values()):
-            return
+        traces: dict[Node, Trace] = {node: {} for node in graph.nodes}
+        if any(frontiers[node].elements for node in graph.inputs.values()):
+            return cls(traces)
         spark = active_session()
         assert spark is not None, "start a session first, as with tm.local_spark()"
-        frames = {node.name: updates_of(spark, node, *self._listed(node)) for node in self._queued}
-        for name, frame in render(self._graph, spark, frames, *self._names, in_driver=self._in_driver).items():
-            output = self._graph.outputs[name]
-            self._results[output] = table_of(output.schema, frame, self._users + 1)
-
-    @property
-    def _names(self) -> tuple[str | None, str]:
-        return ("tidemill time" if self._users == 1 else None), "tidemill diff"
-
-    def _listed(self, node: Input) -> tuple[list[tuple[object, ...]], list[str]]:
-        """Return an input's updates as rows with time and diff, and the names of the columns of these."""
-        lines = [(*row, *time, diff) for queued in self._queued[node] for row, time, diff in queued.listed()]
-        time, diff = self._names
-        return lines, [*([time] if time else self._graph.coordinates), diff]
-
-    def _updates(self, node: Output) -> tuple[pa.Table, object, object]:
-        table, whole = self._results[node]
-        numbers = [column.to_numpy() for column in whole]
-        return table, np.array(numbers[:-1], np.int64).reshape(self._users, -1), numbers[-1]
-
-    def contents(self, node: Output, at: Time | None) -> Rows:
-        assert at is None, "the inputs are closed"
-        table, _, diffs = self._updates(node)
-        counts: dict[tuple[object, ...], int] = {}
-        for row, diff in zip(python_rows(table), diffs, strict=True):  # type: ignore[call-overload]
-            counts[row] = counts.get(row, 0) + int(diff)
-        found = {row: count for row, count in counts.items() if count}
-        schema = node.schema
-        return Rows(schema, arrow_table(schema, list(found)), np.array(list(found.values()), np.int64), at)
-
-    def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
-        table, times, diffs = self._updates(node)
-        return Updates(node.schema, self._graph.coordinates, table, times, diffs, lower, upper)  # type: ignore[arg-type]
-
-    def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
-        raise NotImplementedError
-
-    def discard(self) -> None:
-        for queued in self._queued.values():
-            queued.clear()
-        for upserts in self._upserts.values():
-            upserts.discard()
-
-    def queued(self, _node: Input | None = None) -> Any:
-        raise NotImplementedError
-
-    def requeue(self, queued: Any) -> None:
-        raise NotImplementedError
-
-    def commit(self, since: Mapping[Output, Antichain]) -> None:
-        """Nothing: what comes out is worked out once."""
-
-    def rollback(self) -> None:
-        """Nothing: where the rendering fails, the run is of no more use."""
-
-    def tidy(self) -> None:
-        """Nothing."""
-
-    def save(self, path: Path, header: Mapping[str, Any]) -> None:
-        raise NotImplementedError
-
-    def compact(self) -> int:
-        raise NotImplementedError
-
-    def trace(self, *, on: bool, rows: int) -> None:
-        """Nothing: Spark does not say what its operators do."""
-
-    def take_traces(self) -> Mapping[int, OperatorTrace]:
-        return {}
-
-    def memory(self) -> Memory:
-        return Memory()
-
-    def progress(self) -> list[OperatorProgress]:
-        return []
-
-    def metrics(self) -> Metrics:
-        return Metrics([])
-
-    def close(self) -> None:
-        self._results.clear()
+        time, diff = None if len(graph.coordinates) > 1 else "tidemill time", "tidemill diff"
+        names = [*([time] if time else graph.coordinates), diff]
+        frames = {
+            node.name: updates_of(spark, node, [(*row, *at, count) for row, at, count in updates], names)
+            for node, updates in given.items()
+        }
+        for name, frame in render(graph, spark, frames, time, diff, in_driver=in_driver).items():
+            output, width = graph.outputs[name], len(graph.outputs[name].schema)
+            whole = Schema((*output.schema, *(Field(of, INT64) for of in names)))
+            traces[output] = {(row[:width], row[width:-1]): row[-1] for row in rows_of(whole, frame)}
+        return cls(traces)

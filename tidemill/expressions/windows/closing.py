@@ -128,7 +128,7 @@ def _never(call: WindowCall, why: str) -> str:
 
 
 @attrs.frozen
-class Reach:
+class FrameReach:
     """How far the frames of calls reach at most, from a row on: in rows, peer groups, and values of the order."""
 
     rows_before: int = 0
@@ -139,20 +139,20 @@ class Reach:
     ranks: bool = False
     """Whether the number of all rows before counts."""
 
-    def with_(self, **reach: int | bool) -> Reach:
+    def with_(self, **reach: int | bool) -> FrameReach:
         """Return what reaches as far as this one and so far."""
         return attrs.evolve(self, **{name: max(getattr(self, name), value) for name, value in reach.items()})
 
 
-def reach_of(windows: Windows, dtype: DType) -> Reach | None:
+def reach_of(windows: Windows, dtype: DType) -> FrameReach | None:
     """Return how far calls reach; None where they may look at all rows before."""
-    found: Reach | None = Reach()
+    found: FrameReach | None = FrameReach()
     for call in windows.calls:
         found = None if found is None else _reach(found, call, dtype)
     return found
 
 
-def _reach(reach: Reach, call: BoundWindowCall, dtype: DType) -> Reach | None:
+def _reach(reach: FrameReach, call: BoundWindowCall, dtype: DType) -> FrameReach | None:
     if isinstance(call, RankingCall):
         return reach.with_(ranks=True)
     if isinstance(call, OffsetCall):

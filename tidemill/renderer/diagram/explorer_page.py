@@ -15,7 +15,7 @@ import attrs
 from tidemill.errors import StateError
 from tidemill.renderer.diagram.layout import LoopLayout, Rectangle
 from tidemill.renderer.diagram.measures import lines_of, title_of
-from tidemill.renderer.diagram.scene import Operator, Scene
+from tidemill.renderer.diagram.scene import DrawnOperator, Scene
 from tidemill.renderer.diagram.svg import DirectionOrAuto, chosen_layout
 
 
@@ -74,7 +74,7 @@ def page_file(name: str) -> str:
     return (files("tidemill.renderer.diagram") / "page" / name).read_text(encoding="utf-8")
 
 
-def _operator(operator: Operator) -> dict[str, Any]:
+def _operator(operator: DrawnOperator) -> dict[str, Any]:
     figures = operator.figures
     return {
         "id": operator.id,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -38,7 +38,7 @@ class Element:
 
 
 @attrs.define(eq=False)
-class Wire:
+class Trunk:
     """All that reads one source, from where it is to the layers of those that read."""
 
     source: Element
@@ -49,7 +49,7 @@ class Wire:
     """The trunk: its bend in each layer that it passes."""
 
 
-def layered(elements: Sequence[Element], wires: Sequence[Wire], *, has_border: bool) -> int:
+def layered(elements: Sequence[Element], wires: Sequence[Trunk], *, has_border: bool) -> int:
     """Give every element its layer, after those that it reads; return how many layers there are.
 
     With a border what enters is alone in the first layer, and what leaves in the last one.
@@ -86,27 +86,29 @@ def layered(elements: Sequence[Element], wires: Sequence[Wire], *, has_border: b
     return last + 1
 
 
-def bent(wires: Sequence[Wire]) -> list[Element]:
-    """Make the bends of wires that pass layers, and join elements of neighbouring layers; return the bends."""
-    made: list[Element] = []
+def bent(wires: Sequence[Trunk]) -> list[Element]:
+    """Make the bends of wires that pass layers, and return them."""
     for wire in wires:
         start = wire.source.layer
         end = max((t.layer for t, _ in wire.targets), default=start)
-        before, offset = wire.source, wire.offset
-        trunk = {start: (before, offset)}
-        for layer in range(start + 1, end):
-            bend = Element(BEND, 0.0, is_bend=True, layer=layer)
-            made.append(bend)
-            wire.bends[layer] = bend
-            before.below.append((bend, 0.0, offset))
-            bend.above.append((before, offset, 0.0))
-            before, offset = bend, 0.0
-            trunk[layer] = before, offset
-        for target, _ in wire.targets:
-            upper, out = trunk[target.layer - 1]
-            upper.below.append((target, 0.0, out))
-            target.above.append((upper, out, 0.0))
-    return made
+        wire.bends = {layer: Element(BEND, 0.0, is_bend=True, layer=layer) for layer in range(start + 1, end)}
+    return [bend for wire in wires for bend in wire.bends.values()]
+
+
+def join(wires: Sequence[Trunk], ports: Mapping[int, float]) -> None:
+    """Have elements know what they are joined to in neighbouring layers, and where: at ports by the edges' numbers."""
+    joins: list[tuple[Element, float, Element, float]] = []
+    for wire in wires:
+        trunk = {wire.source.layer: (wire.source, wire.offset)}
+        trunk |= {layer: (bend, 0.0) for layer, bend in wire.bends.items()}
+        joins += [(*trunk[layer - 1], bend, 0.0) for layer, bend in wire.bends.items()]
+        joins += [(*trunk[t.layer - 1], t, ports.get(number, 0.0)) for t, number in wire.targets]
+    for upper, _, lower, _ in joins:
+        upper.below.clear()
+        lower.above.clear()
+    for upper, out, lower, port in joins:
+        upper.below.append((lower, port, out))
+        lower.above.append((upper, out, port))
 
 
 def ordered(rows: list[list[Element]], sweeps: int) -> list[list[Element]]:

@@ -13,9 +13,9 @@ from typing import Literal, TypeAlias
 
 import attrs
 
-from tidemill.renderer.diagram.layers import Element, Wire, bent, layered, ordered, placed
+from tidemill.renderer.diagram.layers import Element, Trunk, bent, join, layered, ordered, placed
 from tidemill.renderer.diagram.measures import CHIP, PORT, SMALL, label_of, label_width, lines_of, size_of, title_of
-from tidemill.renderer.diagram.scene import Loop, Operator, Scene
+from tidemill.renderer.diagram.scene import DrawnOperator, Loop, Scene
 from tidemill.renderer.diagram.text_width import text_width
 
 Direction: TypeAlias = Literal["down", "right"]
@@ -46,7 +46,7 @@ class Rectangle:
 class Box:
     """An operator in its place; where there is a label, that begins beside the edges' common stem."""
 
-    operator: Operator
+    operator: DrawnOperator
     lines: tuple[tuple[str, float, str], ...]
     at: Rectangle
     label: str
@@ -91,12 +91,12 @@ class LoopLayout:
 
 def lay_out(scene: Scene, direction: Direction = "down") -> LoopLayout:
     """Return the layout of a scene. Cost: about that of sorting its edges, a few times."""
-    members: dict[int, list[Operator]] = defaultdict(list)
+    members: dict[int, list[DrawnOperator]] = defaultdict(list)
     for operator in scene.operators:
         members[operator.loop].append(operator)
     around = {loop.id: loop.parent for loop in scene.loops}
     inside: dict[int, list[LoopLayout]] = defaultdict(list)
-    readers: dict[int, list[Operator]] = defaultdict(list)
+    readers: dict[int, list[DrawnOperator]] = defaultdict(list)
     for operator in scene.operators:
         for source in operator.reads:
             readers[source].append(operator)
@@ -115,7 +115,7 @@ def _depth(loop: int, around: Mapping[int, int | None]) -> int:
 
 
 @attrs.define(eq=False)
-class _End:
+class _Joint:
     """Where edges of an operator leave or arrive: at its own box, or at a chip of a loop inside."""
 
     element: Element
@@ -133,9 +133,9 @@ class _Scope:
     def __init__(
         self,
         loop: Loop,
-        operators: list[Operator],
+        operators: list[DrawnOperator],
         inside: list[LoopLayout],
-        readers: Mapping[int, list[Operator]],
+        readers: Mapping[int, list[DrawnOperator]],
         direction: Direction,
     ) -> None:
         self.loop = loop
@@ -144,13 +144,13 @@ class _Scope:
         self.readers = readers
         self.down = direction == "down"
         self.has_border = loop.parent is not None
-        self.ends: dict[int, _End] = {}
+        self.ends: dict[int, _Joint] = {}
         self.boxes: dict[int, tuple[Element, list[tuple[str, float, str]], float, float]] = {}
         self.loop_elements: list[Element] = []
         self.labels: dict[int, str] = {o.id: label_of(o) for o in operators}
         self.elements = [self._element(o) for o in operators] + [self._loop_element(i) for i in self.inside]
 
-    def _element(self, operator: Operator) -> Element:
+    def _element(self, operator: DrawnOperator) -> Element:
         lines = lines_of(operator)
         width, height = size_of(operator, lines)
         across, along = (width, height) if self.down else (height, width)
@@ -162,7 +162,7 @@ class _Scope:
         room = max(across, 2 * (label + 3) if self.down else (2 * _LABEL if label else 0))
         element = Element(room, along, pinned=pinned)
         self.boxes[operator.id] = element, lines, across, along
-        self.ends[operator.id] = _End(element, 0.0, 0.0, along)
+        self.ends[operator.id] = _Joint(element, 0.0, 0.0, along)
         return element
 
     def _loop_element(self, inner: LoopLayout) -> Element:
@@ -172,7 +172,7 @@ class _Scope:
             if box.operator.role == "border":
                 at = box.at
                 offset = at.u + at.across / 2 - inner.across / 2
-                self.ends[box.operator.id] = _End(element, offset, at.v, at.v + at.along)
+                self.ends[box.operator.id] = _Joint(element, offset, at.v, at.v + at.along)
                 self.labels[box.operator.id] = box.label
         return element
 
@@ -182,6 +182,7 @@ class _Scope:
         self._wire()
         count = layered(self.elements, self.wires, has_border=self.has_border)
         bends = bent(self.wires)
+        join(self.wires, {})
         rows: list[list[Element]] = [[] for _ in range(count)]
         for element in [*self.elements, *bends]:
             rows[element.layer].append(element)
@@ -197,10 +198,10 @@ class _Scope:
     def _wire(self) -> None:
         """Find who reads whom here: operators of this scope, and those on the borders of loops inside."""
         self.edges: list[tuple[int, int]] = []
-        self.wires: list[Wire] = []
-        self.wire_of: dict[int, Wire] = {}
+        self.wires: list[Trunk] = []
+        self.wire_of: dict[int, Trunk] = {}
         for source, end in self.ends.items():
-            wire = Wire(end.element, end.offset, [])
+            wire = Trunk(end.element, end.offset, [])
             for reader in self.readers.get(source, ()):
                 target = self.ends.get(reader.id)
                 if target is None or target.element is end.element:
@@ -228,23 +229,7 @@ class _Scope:
             step = min(24.0, (width - 4) / (len(edges) + 1)) if len(edges) > 1 else 0.0
             for i, (_, _, number) in enumerate(edges):
                 self.ports[number] = end.offset + step * (i - (len(edges) - 1) / 2)
-        self._join_at_ports()
-
-    def _join_at_ports(self) -> None:
-        """Have elements know at which offsets they are joined, now that ports are known."""
-        for row in self.rows:
-            for element in row:
-                element.above.clear()
-                element.below.clear()
-        for wire in self.wires:
-            trunk = {wire.source.layer: (wire.source, wire.offset)} | {
-                layer: (bend, 0.0) for layer, bend in wire.bends.items()
-            }
-            joins = [(trunk[layer - 1], bend, 0.0) for layer, bend in wire.bends.items()]
-            joins += [(trunk[t.layer - 1], t, self.ports[number]) for t, number in wire.targets]
-            for (upper, out), lower, port in joins:
-                upper.below.append((lower, port, out))
-                lower.above.append((upper, out, port))
+        join(self.wires, self.ports)
 
     def _straighten(self) -> None:
         """Have places across begin at 0, on whole numbers."""
@@ -340,7 +325,7 @@ class _Scope:
         end = (last[0] + last[1]) / 2 if any(e.pinned > 0 for e in self.rows[-1]) else self.along
         return (first[0] + first[1]) / 2, max(end, self.along - CHIP if self.down else end)
 
-    def _box(self, operator: Operator) -> Box:
+    def _box(self, operator: DrawnOperator) -> Box:
         element, lines, across, along = self.boxes[operator.id]
         v0, v1 = self.bands[element.layer]
         v = v0
@@ -350,7 +335,7 @@ class _Scope:
         label = self.labels[operator.id] if operator.id in self.readers or operator.back_to is not None else ""
         return Box(operator, tuple(lines), Rectangle(element.center - across / 2, v, across, along), label)
 
-    def _edge(self, wire: Wire, target: Element, number: int) -> Edge:
+    def _edge(self, wire: Trunk, target: Element, number: int) -> Edge:
         source, reader = self.edges[number]
         end, into = self.ends[source], self.ends[reader]
         at, layer = wire.source.center + wire.offset, wire.source.layer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidemill.renderer.diagram.scene import Loop, Operator
+from tidemill.renderer.diagram.scene import DrawnOperator, Loop
 from tidemill.renderer.diagram.text_width import clipped, text_width
 
 KIND: Final = 9.5
@@ -19,7 +19,7 @@ PORT: Final = 9.0
 """The room that an incoming edge takes at a box."""
 
 
-def lines_of(operator: Operator) -> list[tuple[str, float, str]]:
+def lines_of(operator: DrawnOperator) -> list[tuple[str, float, str]]:
     """Return what is written in an operator's box: each line's text, its size, and which colour it is of."""
     figures = operator.figures
     if operator.writing is not None:
@@ -37,7 +37,7 @@ def lines_of(operator: Operator) -> list[tuple[str, float, str]]:
     return [(clipped(text, size, _WIDEST), size, colour) for text, size, colour in lines]
 
 
-def size_of(operator: Operator, lines: list[tuple[str, float, str]]) -> tuple[float, float]:
+def size_of(operator: DrawnOperator, lines: list[tuple[str, float, str]]) -> tuple[float, float]:
     """Return the width and the height of an operator's box."""
     width = max(text_width(text, size) for text, size, _ in lines) + 2 * _PAD
     if operator.is_chip:
@@ -50,7 +50,7 @@ def title_of(loop: Loop) -> str:
     return clipped(loop.title, SMALL + 2, _WIDEST)
 
 
-def label_of(operator: Operator) -> str:
+def label_of(operator: DrawnOperator) -> str:
     """Return what is written beside the edges that leave an operator: how many records it sent."""
     return f"{operator.figures.records:,}" if operator.figures is not None and operator.figures.frontier else ""
 

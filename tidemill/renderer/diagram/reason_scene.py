@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from tidemill.renderer.diagram.measures import KIND, NAME, SMALL
 from tidemill.renderer.diagram.reason import Reason, Row
-from tidemill.renderer.diagram.scene import Loop, Operator, Role, Scene, Writing
+from tidemill.renderer.diagram.scene import DrawnOperator, Loop, Role, Scene, Writing
 from tidemill.renderer.diagram.text_width import clipped, text_width, wrapped
 
 Line: TypeAlias = tuple[str, float, str]
@@ -32,7 +32,7 @@ _MOST_IN_TOOLTIP: Final = 50
 
 def scene_of_reasons(tree: Reason, output: str, row: Row, title: str, *, is_there: bool) -> Scene:
     """Return the scene of a tree, with the output that was asked for as its last box."""
-    operators: list[Operator] = []
+    operators: list[DrawnOperator] = []
     for box, reads, left_out in _boxes(tree):
         lines = _lines(box)
         if left_out:
@@ -171,5 +171,5 @@ def _tooltip(box: Box) -> str:
     return "\n".join(lines if len(box) <= _MOST_IN_TOOLTIP else [*lines, f"... and {len(box) - _MOST_IN_TOOLTIP} more"])
 
 
-def _operator(number: int, writing: Writing, reads: tuple[int, ...], role: Role) -> Operator:
-    return Operator(number, "", "", "", "", "", "", "", 0, reads, role, writing=writing)
+def _operator(number: int, writing: Writing, reads: tuple[int, ...], role: Role) -> DrawnOperator:
+    return DrawnOperator(number, "", "", "", "", "", "", "", 0, reads, role, writing=writing)

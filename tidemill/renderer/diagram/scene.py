@@ -7,20 +7,10 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from tidemill.dataflow import nodes
 from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.nodes import (
-    Arrange,
-    Enter,
-    Feedback,
-    Input,
-    Leave,
-    Node,
-    Output,
-    Reduce,
-    Threshold,
-    Variable,
-)
+from tidemill.dataflow.nodes import Node
 
 Role: TypeAlias = Literal["end", "state", "variable", "feedback", "border", "plain", "missing"]
 
@@ -50,7 +40,7 @@ class Writing:
 
 
 @attrs.frozen
-class Operator:
+class DrawnOperator:
     """A node as it is shown; or a box with a writing of its own."""
 
     id: int
@@ -107,7 +97,7 @@ class Scene:
 
     name: str
     coordinates: tuple[str, ...]
-    operators: tuple[Operator, ...]
+    operators: tuple[DrawnOperator, ...]
     loops: tuple[Loop, ...]
     subject: str = ""
     """What the picture is of, where that is not the dataflow."""
@@ -140,12 +130,12 @@ def _with_those_around(ids: set[int], loops: list[Loop]) -> set[int]:
     return found
 
 
-def _operator(node: Node, figures: Figures | None) -> Operator:
-    loop = node.inputs[0].scope if isinstance(node, Leave) else node.scope
+def _operator(node: Node, figures: Figures | None) -> DrawnOperator:
+    loop = node.inputs[0].scope if isinstance(node, nodes.Leave) else node.scope
     does = node.describe()
-    return Operator(
+    return DrawnOperator(
         id=node.id,
-        kind=_kind(node),
+        kind=node.called,
         name=_name(node, does),
         does=does,
         schema=str(node.schema),
@@ -155,20 +145,16 @@ def _operator(node: Node, figures: Figures | None) -> Operator:
         loop=loop.id,
         reads=tuple(n.id for n in node.inputs),
         role=_role(node),
-        back_to=node.variable.id if isinstance(node, Feedback) else None,
+        back_to=node.variable.id if isinstance(node, nodes.Feedback) else None,
         figures=figures,
     )
 
 
-def _kind(node: Node) -> str:
-    return node.called
-
-
 def _name(node: Node, does: str) -> str:
     """Return what tells a node from others of its kind."""
-    if isinstance(node, Enter):
+    if isinstance(node, nodes.Enter):
         return _passed_on(node)
-    if isinstance(node, Feedback):
+    if isinstance(node, nodes.Feedback):
         return node.variable.name
     own = "" if node.name == node.kind.lower() else node.name
     return own or does
@@ -176,21 +162,21 @@ def _name(node: Node, does: str) -> str:
 
 def _passed_on(node: Node) -> str:
     """Return the name of what is brought into a loop."""
-    while isinstance(node, Enter | Arrange):
-        if not isinstance(node, Enter) and node.name != "arrange":
+    while isinstance(node, nodes.Enter | nodes.Arrange):
+        if not isinstance(node, nodes.Enter) and node.name != "arrange":
             break
         node = node.inputs[0]
     return "" if node.name == node.kind.lower() else node.name
 
 
 def _role(node: Node) -> Role:
-    if isinstance(node, Input | Output):
+    if isinstance(node, nodes.Input | nodes.Output):
         return "end"
-    if isinstance(node, Variable):
+    if isinstance(node, nodes.Variable):
         return "variable"
-    if isinstance(node, Feedback):
+    if isinstance(node, nodes.Feedback):
         return "feedback"
-    if isinstance(node, Enter | Leave):
+    if isinstance(node, nodes.Enter | nodes.Leave):
         return "border"
-    holds = isinstance(node, Arrange | Reduce | Threshold | Composite)
+    holds = isinstance(node, nodes.Arrange | nodes.Reduce | nodes.Threshold | Composite)
     return "state" if holds else "plain"

@@ -16,7 +16,7 @@ import attrs
 from tidemill.errors import TidemillError
 from tidemill.renderer.diagram.layout import Box, Direction, Edge, LoopLayout, Point, Rectangle, lay_out
 from tidemill.renderer.diagram.measures import SMALL, title_of
-from tidemill.renderer.diagram.scene import Operator, Scene
+from tidemill.renderer.diagram.scene import DrawnOperator, Scene
 
 DirectionOrAuto: TypeAlias = Literal["auto", "down", "right"]
 
@@ -192,7 +192,7 @@ class _Drawing:
         return f"{_n(x)} {_n(y)}"
 
 
-def _tooltip(operator: Operator) -> str:
+def _tooltip(operator: DrawnOperator) -> str:
     if operator.writing is not None:
         return operator.writing.tooltip
     does = f"\n{operator.does}" if operator.does else ""

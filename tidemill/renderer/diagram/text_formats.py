@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from tidemill.renderer.diagram.measures import label_of
-from tidemill.renderer.diagram.scene import Loop, Operator, Scene
+from tidemill.renderer.diagram.scene import DrawnOperator, Loop, Scene
 
 _SHAPES: Final = {"end": ("([", "])"), "variable": ("{{", "}}"), "border": ("([", "])"), "feedback": ("([", "])")}
 _DOT_FILLS: Final = {
@@ -42,9 +42,11 @@ def dot_of(scene: Scene) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _nested(scene: Scene, node: Callable[[Operator], str], begin: Callable[[Loop], str], end: str) -> Iterator[str]:
+def _nested(
+    scene: Scene, node: Callable[[DrawnOperator], str], begin: Callable[[Loop], str], end: str
+) -> Iterator[str]:
     """Return a line for each operator, each loop's between its beginning and its end."""
-    members: dict[int, list[Operator]] = defaultdict(list)
+    members: dict[int, list[DrawnOperator]] = defaultdict(list)
     inside: dict[int | None, list[Loop]] = defaultdict(list)
     for operator in scene.operators:
         members[operator.loop].append(operator)
@@ -63,13 +65,13 @@ def _nested(scene: Scene, node: Callable[[Operator], str], begin: Callable[[Loop
     return lines(root, "  ")
 
 
-def _mermaid_node(operator: Operator) -> str:
+def _mermaid_node(operator: DrawnOperator) -> str:
     opened, closed = _SHAPES.get(operator.role, ("[", "]"))
     name = f"<br/>{_quoted(operator.name)}" if operator.name else ""
     return f'n{operator.id}{opened}"{operator.kind}{name}"{closed}'
 
 
-def _dot_node(operator: Operator) -> str:
+def _dot_node(operator: DrawnOperator) -> str:
     text = _quoted_for_dot(operator.kind) + (f"\\n{_quoted_for_dot(operator.name)}" if operator.name else "")
     return f'n{operator.id} [label="{text}", fillcolor="{_DOT_FILLS[operator.role]}"];'
 

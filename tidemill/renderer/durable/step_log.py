@@ -7,7 +7,7 @@ that died. What no frame names was left by such a process, too, and is swept up 
 
 The file ``last`` says which commit was the last: one that is gone is missed, be it the last.
 
-Why not SQLite (``python -m benchmarks.step_log``): with a row a step both are as fast as the disk, but it writes 20
+Why not SQLite (``python -m benchmarks step_log``): with a row a step both are as fast as the disk, but it writes 20
 times the bytes; with 100,000 rows twice the bytes, and it takes 2 to 6 times as long. It has no checksums, so frames
 would be in it all the same; its write-ahead log is not for network file systems, and a connection not for forks.
 """

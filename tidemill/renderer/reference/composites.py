@@ -10,18 +10,7 @@ import attrs
 
 from tidemill.boundary.values import canonical
 from tidemill.dataflow import composites
-from tidemill.dataflow.composites import (
-    AntiJoin,
-    Composite,
-    DeltaJoin,
-    DynamicFilter,
-    OuterJoin,
-    PartneredJoin,
-    SemiJoin,
-    SetOperation,
-    TemporalFilter,
-    Windowed,
-)
+from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.lattice import MAX_COORDINATE
 from tidemill.expressions.ordering import OrderColumn, TopK
 from tidemill.expressions.schema import Field, Schema
@@ -44,8 +33,8 @@ from tidemill.renderer.runs import failures
 Pairs = dict[tuple[Row, Row], int]
 
 
-@by_contents(OuterJoin, SemiJoin, AntiJoin)
-def _joined(node: PartneredJoin, final: IsFinal, left: Trace, right: Trace) -> Updates:
+@by_contents(composites.OuterJoin, composites.SemiJoin, composites.AntiJoin)
+def _joined(node: composites.PartneredJoin, final: IsFinal, left: Trace, right: Trace) -> Updates:
     """Look at the rows of each key, of which those with NULL in it have partners only if nulls are equal."""
     lefts, rights = (
         by_key(trace, tuple(source.schema.index(pair[side]) for pair in node.on))
@@ -60,7 +49,7 @@ def _joined(node: PartneredJoin, final: IsFinal, left: Trace, right: Trace) -> U
         yield from triples(at_every_time(joined, lefts.get(key, {}), rights.get(key, {}), final=final))
 
 
-def _outer(node: OuterJoin, lefts: Contents, rights: Contents, meet: bool) -> Contents:
+def _outer(node: composites.OuterJoin, lefts: Contents, rights: Contents, meet: bool) -> Contents:
     left, right = (source.schema for source in node.inputs)
     rest = _no_keys(node)
     found: Contents = defaultdict(int)
@@ -77,22 +66,22 @@ def _outer(node: OuterJoin, lefts: Contents, rights: Contents, meet: bool) -> Co
     return found
 
 
-def _semi(node: PartneredJoin, lefts: Contents, rights: Contents, meet: bool) -> Contents:
+def _semi(node: composites.PartneredJoin, lefts: Contents, rights: Contents, meet: bool) -> Contents:
     return {l: lefts[l] for l in _partnered(node, 0, lefts, rights, meet)}
 
 
-def _anti(node: PartneredJoin, lefts: Contents, rights: Contents, meet: bool) -> Contents:
+def _anti(node: composites.PartneredJoin, lefts: Contents, rights: Contents, meet: bool) -> Contents:
     return {l: lefts[l] for l in lefts.keys() - _partnered(node, 0, lefts, rights, meet)}
 
 
 _JOINS: Final[dict[type, Callable[[Any, Contents, Contents, bool], Contents]]] = {
-    OuterJoin: _outer,
-    SemiJoin: _semi,
-    AntiJoin: _anti,
+    composites.OuterJoin: _outer,
+    composites.SemiJoin: _semi,
+    composites.AntiJoin: _anti,
 }
 
 
-def _pairs(node: PartneredJoin, lefts: Contents, rights: Contents, meet: bool) -> Pairs:
+def _pairs(node: composites.PartneredJoin, lefts: Contents, rights: Contents, meet: bool) -> Pairs:
     """Return the pairs that fit, of rows with the same key, counts multiplied."""
     found = {(l, r): m * n for l, m in lefts.items() for r, n in rights.items() if meet}
     if node.condition is None:
@@ -105,7 +94,7 @@ def _pairs(node: PartneredJoin, lefts: Contents, rights: Contents, meet: bool) -
     }
 
 
-def _partnered(node: PartneredJoin, side: int, lefts: Contents, rights: Contents, meet: bool) -> set[Row]:
+def _partnered(node: composites.PartneredJoin, side: int, lefts: Contents, rights: Contents, meet: bool) -> set[Row]:
     """Return the rows of a side that have a partner: by the counts of the others, or of the pairs for a condition."""
     own, others = (lefts, rights) if side == 0 else (rights, lefts)
     if node.condition is None:
@@ -116,13 +105,13 @@ def _partnered(node: PartneredJoin, side: int, lefts: Contents, rights: Contents
     return {row for row, count in counts.items() if count > 0}
 
 
-def _no_keys(node: PartneredJoin) -> list[int]:
+def _no_keys(node: composites.PartneredJoin) -> list[int]:
     keys = {r for _, r in node.on}
     return [i for i, name in enumerate(node.inputs[1].schema.names) if name not in keys]
 
 
-@by_contents(DynamicFilter)
-def _dynamic_filter(node: DynamicFilter, final: IsFinal, left: Trace, right: Trace) -> Updates:
+@by_contents(composites.DynamicFilter)
+def _dynamic_filter(node: composites.DynamicFilter, final: IsFinal, left: Trace, right: Trace) -> Updates:
     """Compare each left row with the right one, if there is one."""
 
     def passing(lefts: Contents, rights: Contents) -> Contents:
@@ -133,13 +122,13 @@ def _dynamic_filter(node: DynamicFilter, final: IsFinal, left: Trace, right: Tra
     yield from triples(at_every_time(passing, left, right, final=final))
 
 
-@by_contents(DeltaJoin)
-def _delta_join(node: DeltaJoin, final: IsFinal, *arrangements: Trace) -> Updates:
+@by_contents(composites.DeltaJoin)
+def _delta_join(node: composites.DeltaJoin, final: IsFinal, *arrangements: Trace) -> Updates:
     relations = [arrangements[ports[0]] for ports in node.ports]
     yield from triples(at_every_time(lambda *found: _combinations(node, found), *relations, final=final))
 
 
-def _combinations(node: DeltaJoin, relations: tuple[Contents, ...]) -> Contents:
+def _combinations(node: composites.DeltaJoin, relations: tuple[Contents, ...]) -> Contents:
     """Return the rows of all relations that fit, begun with the first: counts multiplied."""
     found = [({0: row}, count) for row, count in _columns_that_matter(node, 0, relations).items()]
     for lookup in node.lookups[0]:
@@ -159,7 +148,7 @@ def _combinations(node: DeltaJoin, relations: tuple[Contents, ...]) -> Contents:
     return result
 
 
-def _columns_that_matter(node: DeltaJoin, relation: int, relations: tuple[Contents, ...]) -> Contents:
+def _columns_that_matter(node: composites.DeltaJoin, relation: int, relations: tuple[Contents, ...]) -> Contents:
     found: Contents = defaultdict(int)
     for row, count in relations[relation].items():
         found[tuple(row[c] for c in node.columns[node.ports[relation][0]])] += count
@@ -173,8 +162,8 @@ _COUNTS: Final[dict[str, Callable[[int, int], int]]] = {
 }
 
 
-@by_contents(SetOperation)
-def _set_operation(node: SetOperation, final: IsFinal, left: Trace, right: Trace) -> Updates:
+@by_contents(composites.SetOperation)
+def _set_operation(node: composites.SetOperation, final: IsFinal, left: Trace, right: Trace) -> Updates:
     whole = tuple(range(len(node.schema)))
     lefts, rights = by_key(left, whole), by_key(right, whole)
     for row in {**lefts, **rights}:
@@ -187,11 +176,16 @@ def _set_operation(node: SetOperation, final: IsFinal, left: Trace, right: Trace
 
 @by_contents(composites.TopK)
 def _top_k(node: composites.TopK, final: IsFinal, source: Trace) -> Updates:
+    return _of_each_group(_first, node, final, source)
+
+
+def _of_each_group(function: Callable[..., Contents], node: Any, final: IsFinal, source: Trace) -> Updates:
+    """Give what a function makes of each group's rows at every time, groups being those of the node's keys."""
     groups: dict[Row, Trace] = defaultdict(dict)
     for (row, time), diff in source.items():
         groups[_values(node, node.keys, row)][row, time] = diff
     for key, group in groups.items():
-        yield from triples(at_every_time(lambda rows, key=key: _first(node, key, rows), group, final=final))
+        yield from triples(at_every_time(lambda rows, key=key: function(node, key, rows), group, final=final))
 
 
 def _first(node: composites.TopK, key: Row, rows: Contents) -> Contents:
@@ -207,16 +201,12 @@ def _first(node: composites.TopK, key: Row, rows: Contents) -> Contents:
     return {row[:width]: count for row, count in found.items()}
 
 
-@by_contents(Windowed)
-def _windowed(node: Windowed, final: IsFinal, source: Trace) -> Updates:
-    partitions: dict[Row, Trace] = defaultdict(dict)
-    for (row, time), diff in source.items():
-        partitions[_values(node, node.keys, row)][row, time] = diff
-    for key, partition in partitions.items():
-        yield from triples(at_every_time(lambda rows, key=key: _with_calls(node, key, rows), partition, final=final))
+@by_contents(composites.Windowed)
+def _windowed(node: composites.Windowed, final: IsFinal, source: Trace) -> Updates:
+    return _of_each_group(_with_calls, node, final, source)
 
 
-def _with_calls(node: Windowed, key: Row, rows: Contents) -> Contents:
+def _with_calls(node: composites.Windowed, key: Row, rows: Contents) -> Contents:
     """Return the rows with the values of the calls, worked out of all that these read."""
     check_counts(node, key, rows)
     windows, columns = node.bound.windows, tuple(b for _, b in node.bound.columns)
@@ -227,8 +217,8 @@ def _with_calls(node: Windowed, key: Row, rows: Contents) -> Contents:
     return {(*(row[i] for i in windows.row), *row[len(columns) :]): count for row, count in found.items()}
 
 
-@linear(TemporalFilter)
-def _temporal_filter(node: TemporalFilter, source: Trace) -> Updates:
+@linear(composites.TemporalFilter)
+def _temporal_filter(node: composites.TemporalFilter, source: Trace) -> Updates:
     """Look at one update at a time: it holds from its row's beginning on, and is taken back at its row's end."""
     for row, time, diff in triples(source):
         begin, end = (

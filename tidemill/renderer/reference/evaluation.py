@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import Antichain, join_closure
+from tidemill.dataflow.lattice import Antichain, Time, join_closure
 from tidemill.dataflow.nodes import Feedback, Input, Node, Variable
 from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.functions.values import row_order
@@ -24,7 +24,9 @@ class Evaluation:
     ``frontiers`` say for each node which user times are final there; nothing is computed at others.
     """
 
-    def __init__(self, graph: Graph, given: Mapping[Input, Trace], frontiers: Mapping[Node, Antichain]) -> None:
+    def __init__(
+        self, graph: Graph, given: Mapping[Input, Iterable[tuple[Row, Time, int]]], frontiers: Mapping[Node, Antichain]
+    ) -> None:
         self.traces: dict[Node, Trace] = {}
         self.seconds: dict[Node, float] = defaultdict(float)
         self._graph = graph
@@ -79,7 +81,7 @@ class Evaluation:
         if node.rows is not None:
             least = self._graph.minimum(node.scope)
             return consolidated((row, least, 1) for row in node.rows)
-        trace = complete(self._given[node], frontier, self._users)
+        trace = complete(consolidated(self._given[node]), frontier, self._users)
         if node.unique:
             _check_unique(node, trace, frontier)
         return trace

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 import numpy as np
@@ -20,7 +20,7 @@ from tidemill.dataflow.progress import Progress
 from tidemill.errors import EngineError
 from tidemill.renderer.reference.evaluation import Evaluation
 from tidemill.renderer.reference.rules import RULES
-from tidemill.renderer.reference.traces import Row, Trace, consolidated, contents, triples
+from tidemill.renderer.reference.traces import Row, Trace, consolidated, contents
 from tidemill.renderer.reference.upserts import Upserts
 from tidemill.renderer.reference.watermarks import late_updates
 from tidemill.renderer.runs import user_functions as functions
@@ -32,19 +32,35 @@ from tidemill.renderer.runs.step_events import OperatorTrace
 from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.writes import Change, Queued, Writes
 
+Given: TypeAlias = dict[Input, list[tuple[Row, Time, int]]]
+"""Updates of inputs, in the order in which they came."""
+
+
+class Evaluated(Protocol):
+    """What is worked out of all updates."""
+
+    traces: dict[Node, Trace]
+    seconds: dict[Node, float]
+
 
 class ReferenceExecutor:
     """See `Executor`. Remembers all updates ever closed, and computes everything anew from them."""
 
     is_replayable = True
 
-    def __init__(self, graph: Graph, progress: Progress) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        progress: Progress,
+        evaluate: Callable[[Graph, Given, Mapping[Node, Antichain]], Evaluated] = Evaluation,
+    ) -> None:
         self.graph = graph
         self._progress = progress
+        self._evaluate = evaluate
         self._users = len(graph.coordinates)
         inputs, outputs = graph.inputs.values(), graph.outputs.values()
-        self._closed_updates: dict[Input, Trace] = {node: {} for node in inputs}
-        self._queued: dict[Input, list[tuple[Row, Time, int]]] = defaultdict(list)
+        self._closed_updates: Given = {node: [] for node in inputs}
+        self._queued: Given = defaultdict(list)
         self._traces: dict[Node, Trace] = {node: {} for node in graph.nodes}
         self._news: dict[Output, Trace] = {node: {} for node in outputs}
         self._seconds: dict[Node, float] = defaultdict(float)
@@ -80,16 +96,13 @@ class ReferenceExecutor:
 
     def step(self, frontiers: Mapping[Input, Antichain]) -> None:
         closing = {node: list(upserts.resolve(frontiers[node]).listed()) for node, upserts in self._upserts.items()}
-        queued: dict[Input, list[tuple[Row, Time, int]]] = defaultdict(list)
+        queued: Given = defaultdict(list)
         for node, updates in self._queued.items():
             for update in updates:
                 beyond = frontiers[node].beyond(update[1])
                 (queued[node] if beyond else closing.setdefault(node, [])).append(update)
-        given = {
-            node: consolidated([*triples(trace), *closing.get(node, ())])
-            for node, trace in self._closed_updates.items()
-        }
-        found = Evaluation(self.graph, given, self._progress.user_frontiers(self.graph.nodes, frontiers))
+        given = {node: [*updates, *closing.get(node, ())] for node, updates in self._closed_updates.items()}
+        found = self._evaluate(self.graph, given, self._progress.user_frontiers(self.graph.nodes, frontiers))
         self._inspect(found.traces)
         self._next = _Next(given, queued, found)
 
@@ -155,7 +168,7 @@ class ReferenceExecutor:
         taken, self._operator_traces = self._operator_traces, {}
         return taken
 
-    def _trace(self, found: Evaluation) -> None:
+    def _trace(self, found: Evaluated) -> None:
         for node, trace in found.traces.items():
             news = _news(trace, self._traces[node])
             if news:
@@ -213,9 +226,9 @@ class ReferenceExecutor:
 class _Next:
     """What a step comes to, until it is made final."""
 
-    given: dict[Input, Trace]
-    queued: dict[Input, list[tuple[Row, Time, int]]]
-    evaluation: Evaluation
+    given: Given
+    queued: Given
+    evaluation: Evaluated
 
 
 def _news(now: Trace, before: Trace) -> Trace:

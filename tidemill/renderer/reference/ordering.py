@@ -23,20 +23,20 @@ def _rank(value: Any, by: OrderColumn) -> Any:
     """Return what sorts as a value does in an order."""
     null = value is None
     place = 0 if null and by.nulls_first else 2 if null else 1
-    return place, _Reversed(row_order((value,))) if by.descending else row_order((value,))
+    return place, _Descending(row_order((value,))) if by.descending else row_order((value,))
 
 
 @functools.total_ordering
-class _Reversed:
+class _Descending:
     """What sorts the other way round."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reversed) and bool(self.value == other.value)
+        return isinstance(other, _Descending) and bool(self.value == other.value)
 
-    def __lt__(self, other: _Reversed) -> bool:
+    def __lt__(self, other: _Descending) -> bool:
         return bool(other.value < self.value)
 
     __hash__ = None  # type: ignore[assignment]

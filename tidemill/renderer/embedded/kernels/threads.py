@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final, TypeVar
 
 SHARE: Final = 1 << 19
-"""A share has at least so many numbers: with half as many, nothing is gained (``python -m benchmarks.threads``)."""
+"""A share has at least so many numbers: with half as many, nothing is gained (``python -m benchmarks threads``)."""
 
 _Given = TypeVar("_Given")
 _Found = TypeVar("_Found")

@@ -14,7 +14,7 @@ from tidemill.dataflow.composites import SlidingWindows
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import INT64
 from tidemill.expressions.windows.bound import CallError, RankingCall
-from tidemill.expressions.windows.closing import Reach, reach_of
+from tidemill.expressions.windows.closing import FrameReach, reach_of
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated, numbered
 from tidemill.renderer.embedded.makers import operator_of
@@ -76,7 +76,7 @@ class SlidingWindowsOperator(AfterWatermark):
         self._types = self._schema.dtypes
         reach = reach_of(node.windows, self._types[node.column])
         assert reach is not None, "windows that look at all rows before are made of others"
-        self._reach: Reach = reach
+        self._reach: FrameReach = reach
         self._distance = node.distance
         self._keys = node.keys
         self._kept = np.array(node.windows.kept(node.keys), np.int64)
@@ -296,7 +296,7 @@ class SlidingWindowsOperator(AfterWatermark):
         self._due.refill(None)
 
 
-def _closed_at(rows: _Arrivals, reach: Reach, times: Ints, limits: Ints | None) -> Ints:
+def _closed_at(rows: _Arrivals, reach: FrameReach, times: Ints, limits: Ints | None) -> Ints:
     """Return when each row's frames were closed: -1 for before the step, `NEVER` where they are not.
 
     ``limits`` say, where it matters, below what values of the order rows are far enough behind the watermark since
@@ -328,7 +328,7 @@ def _wait_for(found: Ints, released: Ints, places: Ints, ends: Ints) -> None:
     np.maximum(found, waited, out=found)
 
 
-def _still_needed(rows: _Arrivals, reach: Reach, is_closed: Bools, watermark: int) -> Bools:
+def _still_needed(rows: _Arrivals, reach: FrameReach, is_closed: Bools, watermark: int) -> Bools:
     """Return which rows are not closed, or looked at by the frames of some that are not, or that are to come."""
     sizes, starts, peers = rows.sizes, rows.ordered.starts, rows.ordered.peer_starts
     n = len(is_closed)

@@ -1,4 +1,4 @@
-"""Killed again and again, does a durable run lose or double anything? ``python -m benchmarks.kills --json kills.json``.
+"""Killed again and again, does a durable run lose or double anything? ``python tests/support/kills.py --json FILE``.
 
 A run of so many steps (50) is taken by a process that is sent SIGKILL at random moments and started again, so many
 times (20), and that holds next to nothing of its state in memory. In the end its changelog has to be that of an
@@ -174,7 +174,7 @@ def compare(  # noqa: PLR0917
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--checkpoint-every", type=int, default=7)
