@@ -70,6 +70,19 @@ class ParquetFiles(_Files):
 
     columns: Mapping[str, str] | None
 
+    def arrow_schema(self) -> pa.Schema:
+        """Return the schema of the first file, under the input's names."""
+        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
+
+        path = _found(self.paths, "like=")[0]
+        try:
+            schema = pq.read_schema(path)
+        except (OSError, pa.ArrowException) as error:
+            msg = f"like=: {path} cannot be read: {error}"
+            raise SchemaError(msg) from error
+        ours = {theirs: name for name, theirs in (self.columns or {}).items()}
+        return pa.schema([f.with_name(ours.get(f.name, f.name)) for f in schema])
+
     def _parsed(self, path: str, schema: Schema, where: str) -> pa.Table:
         from pyarrow import parquet  # noqa: PLC0415 - slow to import
 

@@ -31,7 +31,9 @@ def field_names(row: Any) -> tuple[Any, ...] | None:
         return None if found is None else tuple(found)
     if dataclasses.is_dataclass(kind):
         return tuple([f.name for f in dataclasses.fields(kind)])
-    return tuple([a.name for a in attrs.fields(kind)]) if attrs.has(kind) else None
+    if attrs.has(kind):
+        return tuple([a.name for a in attrs.fields(kind)])
+    return tuple(getattr(kind, "model_fields", ())) or None  # pydantic's
 
 
 def as_dict(row: Any, names: Iterable[Any]) -> dict[Any, Any]:

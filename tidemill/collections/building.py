@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from tidemill.boundary.likeness import schema_like
 from tidemill.boundary.rows import checked_batch, python_rows
 from tidemill.collections.builder import Builder
 from tidemill.collections.collection import Collection, own
@@ -12,7 +13,7 @@ from tidemill.collections.recursion import LetRec, letrec
 from tidemill.collections.watermarks import declare
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Input, Output
-from tidemill.errors import GraphError
+from tidemill.errors import GraphError, SchemaError
 from tidemill.expressions.schema import Schema, SchemaLike
 
 BETWEEN_LAYERS: Final = frozenset(n for n in dir(Builder) if not n.startswith("_")) | {"graph", "watermarks"}
@@ -40,13 +41,19 @@ class Building(Builder):
     def input(
         self,
         name: str,
-        schema: SchemaLike,
+        schema: SchemaLike | None = None,
         *,
+        like: Any = None,
+        extra: Literal["refuse", "ignore"] = "refuse",
         unique: bool = False,
         key: str | Sequence[str] | None = None,
         watermark: Any = None,
     ) -> Collection:
         """Return a collection fed from outside under this name.
+
+        ``schema`` maps names of columns to types, or is Arrow's; ``like=`` takes that of a table (pandas, Polars,
+        Arrow, DuckDB, Spark), of `read_parquet`, of another collection, or of a dataclass, a class of attrs, a named
+        tuple or a pydantic model. Columns that rows have besides are refused, or with ``extra="ignore"`` left out.
 
         Columns are nullable unless declared ``not null``. ``unique=True`` checks, when a time closes, that every count
         is 0 or 1. ``key=[...]`` allows ``run.upsert(name, rows)`` and deletes by key.
@@ -60,13 +67,26 @@ class Building(Builder):
         >>> flow = tm.Dataflow("routes")
         >>> flow.input("flights", {"origin": "string not null", "delay": "int64"})
         Collection(origin: string not null, delay: int64)
+
+        >>> import pandas as pd
+        >>> flow.input("planes", like=pd.DataFrame({"tailnum": ["N1"], "seats": [150]}), key="tailnum")
+        Collection(tailnum: string, seats: int64)
         """
-        made = Schema.of(schema)
+        made = _schema(name, schema, like)
+        if extra not in ("refuse", "ignore"):
+            msg = f"extra={extra!r}: expected 'refuse' or 'ignore', for columns that the schema does not have"
+            raise SchemaError(msg)
         keys = (key,) if isinstance(key, str) else tuple(key or ())
         positions = tuple(made.index(k) for k in keys)
         with self.attempt():
             node = self.graph.add(
-                Input, scope=self.graph.root, name=_named(name, "input"), schema=made, unique=unique, key=positions
+                Input,
+                scope=self.graph.root,
+                name=_named(name, "input"),
+                schema=made,
+                unique=unique,
+                key=positions,
+                ignores_extra=extra == "ignore",
             )
             if watermark is not None:
                 declare(self, node, watermark)
@@ -137,3 +157,12 @@ def _named(name: Any, what: str) -> str:
         msg = f"{name!r} is not a name of an {what}: expected a non-empty string"
         raise GraphError(msg)
     return name
+
+
+def _schema(name: str, schema: SchemaLike | None, like: Any) -> Schema:
+    """Return the schema of an input that is given, or that of what it is to be like."""
+    if (schema is None) == (like is None):
+        what = "neither is given" if schema is None else "both are given"
+        msg = f"input {name!r}: expected a schema or like=, {what}"
+        raise SchemaError(msg)
+    return Schema.of(schema) if schema is not None else schema_like(like)

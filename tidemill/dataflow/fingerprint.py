@@ -16,8 +16,8 @@ from tidemill.errors import StateError
 from tidemill.expressions.bound import Bound
 from tidemill.expressions.sql_text import to_sql
 
-_NOT_TOLD: Final = frozenset({*(f.name for f in attrs.fields(Node)), "version"})
-"""Fields that are told otherwise: what all nodes have, and what users call their functions' versions."""
+_NOT_TOLD: Final = frozenset({*(f.name for f in attrs.fields(Node)), "version", "ignores_extra"})
+"""Fields that are told otherwise or make no state: what all nodes have, users' versions, what inputs leave out."""
 
 
 def describe(graph: Graph) -> list[str]:

@@ -98,6 +98,8 @@ class Input(Node):
     unique: bool = False
     key: tuple[int, ...] = ()
     rows: tuple[tuple[Any, ...], ...] | None = None
+    ignores_extra: bool = False
+    """Whether columns that rows have besides the schema's are left out, and not refused."""
     arity: ClassVar[int | None] = 0
 
     def describe(self) -> str:

@@ -9,12 +9,15 @@ import numpy.typing as npt
 
 from tidemill.boundary.feed_formats import checked_format, translated
 from tidemill.boundary.feeds import Feed
+from tidemill.boundary.likeness import known_columns
 from tidemill.boundary.rows import COUNT_LIMIT, checked_batch, checked_rows
 from tidemill.boundary.sorting_out import RefusedRow, sorted_out
 from tidemill.boundary.update_tables import Names, listed_updates, table_of_updates
 from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Input, watermark_input
 from tidemill.errors import EngineError, RowError, TidemillError, TimeError, brief
+from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.types import STRING
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.failures import of_node
 from tidemill.renderer.runs.frontiers import Frontiers
@@ -81,6 +84,7 @@ class Intake:
         """Queue rows to insert, or with a negative sign to delete; return those left out, where some may be."""
         refused: list[RefusedRow] | None = None
         try:
+            rows = _known(node, rows)
             dataframes = self._dataframes_for(rows, on_error)
             at = self._frontiers.open_time(node, time)
             change: Change
@@ -102,6 +106,10 @@ class Intake:
             if checked_format(format) != "op":
                 require_key(node, "apply a feed")
                 feed, op = translated(format, node.schema, tuple(node.key), feed, node.where)
+            elif node.ignores_extra:
+                own = (op, time) if isinstance(time, str) else (op,)
+                beside = tuple(Field(n, STRING) for n in own if n not in node.schema)
+                feed = known_columns(Schema((*node.schema, *beside)), feed, node.where)
             dataframes = self._dataframes_for(feed)
             if dataframes is not None:
                 self._stepper.queue(node, *dataframes.feed(node, feed, op, time))
@@ -165,6 +173,10 @@ class Intake:
     def forget_told(self) -> None:
         """Forget which watermarks were told, some of which may have been taken back: the step looks again."""
         self._told.clear()
+
+
+def _known(node: Input, rows: Any) -> Any:
+    return known_columns(node.schema, rows, node.where) if node.ignores_extra else rows
 
 
 def feed_of(node: Input, frontiers: Frontiers, op: str, time: Any) -> tuple[Feed, Time]:
