@@ -93,10 +93,10 @@ def _explore(arguments: argparse.Namespace) -> int:
 
 def _sql(arguments: argparse.Namespace) -> int:
     from tidemill.shell.prompt import prompt  # noqa: PLC0415 - as for the demo
-    from tidemill.shell.session import Session  # noqa: PLC0415
+    from tidemill.shell.session import SqlSession  # noqa: PLC0415
     from tidemill.shell.shell import run_script  # noqa: PLC0415
 
-    session = Session(arguments.dialect)
+    session = SqlSession(arguments.dialect)
     if arguments.load is not None:
         session.load(arguments.load)
     if arguments.file is None and sys.stdin.isatty():
@@ -111,11 +111,11 @@ def _sql(arguments: argparse.Namespace) -> int:
 
 def _demo(arguments: argparse.Namespace) -> int:
     if arguments.sql:
-        from tidemill.shell.session import Session  # noqa: PLC0415 - as above
+        from tidemill.shell.session import SqlSession  # noqa: PLC0415 - as above
         from tidemill.shell.shell import run_script  # noqa: PLC0415
 
         script = Path(__file__).parent / "demo" / "shop.sql"
-        return run_script(script.read_text(encoding="utf-8"), Session(), echo=True)
+        return run_script(script.read_text(encoding="utf-8"), SqlSession(), echo=True)
     from tidemill.demo.data import require_extras  # noqa: PLC0415 - the command line starts without what it may not need
 
     require_extras()

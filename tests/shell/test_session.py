@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from running import examples
 
 from tidemill.errors import RowError, SqlError, StateError, TidemillError
-from tidemill.shell.session import Session
+from tidemill.shell.session import SqlSession
 
 SHOP = """
     CREATE TABLE sales (id BIGINT PRIMARY KEY, item STRING, amount INT, price DOUBLE);
@@ -31,7 +31,7 @@ def said(session, text):
 
 @pytest.fixture
 def shop():
-    session = Session()
+    session = SqlSession()
     said(session, SHOP)
     yield session
     session.close()
@@ -77,7 +77,7 @@ def test_the_order_of_groups_and_unions(shop):
 
 @pytest.mark.parametrize("dialect", ["spark", "duckdb", "postgres"])
 def test_nulls_have_the_place_that_the_dialect_gives_them(dialect):
-    session = Session(dialect)
+    session = SqlSession(dialect)
     said(session, "CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1), (NULL), (2)")
     ascending, descending = ([r[0] for r in rows(session, f"SELECT a FROM t ORDER BY a{d}")] for d in ("", " DESC"))
     assert ascending == ([None, 1, 2] if dialect == "spark" else [1, 2, None])
@@ -178,7 +178,7 @@ def test_a_step_that_fails_is_none(shop):
 def test_files(shop, tmp_path):
     for file, options in (("a.parquet", ""), ("b.csv", ""), ("c.csv", " WITH (HEADER false, DELIMITER ';')")):
         assert said(shop, f"COPY sales TO '{tmp_path / file}'{options}") == ["COPY 3"]
-        session = Session()
+        session = SqlSession()
         said(session, "CREATE TABLE sales (id BIGINT PRIMARY KEY, item STRING, amount INT, price DOUBLE)")
         assert said(session, f"COPY sales FROM '{tmp_path / file}'{options}") == ["COPY 3"]
         assert rows(session, "SELECT * FROM sales") == rows(shop, "SELECT * FROM sales")
@@ -190,14 +190,14 @@ def test_saved_and_loaded(shop, tmp_path):
     shop.save(tmp_path / "shop")
     with pytest.raises(StateError, match="not there yet"):
         shop.save(tmp_path / "shop")
-    other = Session()
+    other = SqlSession()
     other.load(tmp_path / "shop")
     for text in ("SHOW TABLES", "SELECT * FROM sales", "SELECT * FROM totals"):
         assert rows(other, text) == rows(shop, text)
     with pytest.raises(StateError, match="already"):
         other.load(tmp_path / "shop")
     with pytest.raises(StateError, match="expected a folder that was saved"):
-        Session().load(tmp_path / "nowhere")
+        SqlSession().load(tmp_path / "nowhere")
 
 
 VALUES = st.one_of(st.none(), st.integers(-2, 3)).map(lambda v: "NULL" if v is None else str(v))
@@ -240,7 +240,7 @@ VIEW = "SELECT a, count(*) AS n, sum(b) AS total FROM t LEFT JOIN u ON t.a = u.x
 @given(scripts())
 @examples(60)
 def test_a_database_says_the_same(script):
-    session = Session("duckdb")
+    session = SqlSession("duckdb")
     said(session, f"{TABLES} CREATE MATERIALIZED VIEW v AS {VIEW}")
     with duckdb.connect() as judge:
         judge.execute(f"{TABLES} CREATE VIEW v AS {VIEW}")
@@ -254,14 +254,14 @@ def test_a_database_says_the_same(script):
 
 
 def test_copies_of_a_row_are_all_updated():
-    session = Session()
+    session = SqlSession()
     said(session, "CREATE TABLE t (a INT, b STRING); INSERT INTO t VALUES (1, 'x'), (1, 'x'), (2, 'y')")
     assert said(session, "UPDATE t SET a = a + 1 WHERE b = 'x'") == ["UPDATE 2"]
     assert rows(session, "SELECT * FROM t") == [(2, "x"), (2, "x"), (2, "y")]
 
 
 def test_words_in_quotes_are_no_clauses():
-    session = Session()
+    session = SqlSession()
     said(session, "CREATE TABLE t (a INT, `where` STRING); INSERT INTO t VALUES (1, 'WHERE'), (2, 'SET')")
     said(session, "UPDATE t SET `where` = 'FROM' WHERE `where` = 'WHERE'")
     assert rows(session, "SELECT * FROM t ORDER BY `where` DESC") == [(2, "SET"), (1, "FROM")]

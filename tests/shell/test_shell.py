@@ -9,7 +9,7 @@ import pytest
 import tidemill
 from tidemill.cli import main
 from tidemill.errors import StateError
-from tidemill.shell.session import Session
+from tidemill.shell.session import SqlSession
 from tidemill.shell.shell import HELP, Quit, Shell
 
 SHOP = Path(tidemill.__file__).parent / "demo" / "shop.sql"
@@ -59,7 +59,7 @@ def test_a_script_that_fails_says_where(tmp_path, capsys):
 @pytest.fixture
 def typed():
     """Return what a shell answers to what is typed."""
-    session = Session()
+    session = SqlSession()
     lines = []
     shell = Shell(session, lines.append)
 
@@ -85,7 +85,7 @@ def test_commands(typed, tmp_path):
     typed(f"\\graph {tmp_path / 'g.svg'}")
     assert (tmp_path / "g.svg").read_text().startswith("<svg")
     typed(f"\\save {tmp_path / 'saved'}")
-    other = Shell(Session(), lambda _: None)
+    other = Shell(SqlSession(), lambda _: None)
     other.feed(f"\\load {tmp_path / 'saved'}")
     assert list(other.session.run.snapshot("t")) == [(1,)]
     with pytest.raises(StateError, match=r"no command \\dd: did you mean 'd'"):
@@ -127,7 +127,7 @@ def test_the_prompt(monkeypatch, capsys, tmp_path):
     from tidemill.shell.prompt import completer, prompt
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    session = Session()
+    session = SqlSession()
     with create_pipe_input() as given, create_app_session(input=given, output=DummyOutput()):
         given.send_text("CREATE TABLE some_table (some_column BIGINT);\r")
         given.send_text("INSERT INTO some_table\rVALUES (1), (2);\r")  # over two lines

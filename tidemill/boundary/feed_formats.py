@@ -61,7 +61,7 @@ def translated(format: str, schema: Schema, key: Sequence[int], feed: Any, where
     if format == "delta":
         return _of_delta(schema, names, feed, op, where), op
     changes = {"debezium": _debezium, "maxwell": _maxwell}[format]
-    columns = _Columns(schema, names)
+    columns = _InputColumns(schema, names)
     rows: list[dict[str, Any]] = []
     for number, message in enumerate(_messages(feed, where)):
         try:
@@ -87,7 +87,7 @@ class _Change:
 
 
 @attrs.frozen
-class _Columns:
+class _InputColumns:
     """The columns of an input, and what a message's schema says of them."""
 
     schema: Schema
@@ -125,7 +125,7 @@ def _read(text: Any) -> Any:
     return json.loads(text, parse_float=Decimal) if text.strip() else None
 
 
-def _debezium(message: Any, columns: _Columns) -> Iterator[_Change]:
+def _debezium(message: Any, columns: _InputColumns) -> Iterator[_Change]:
     """Return what an envelope of Debezium's does, with its schema or without; a tombstone nothing."""
     if message is None:
         return
@@ -157,7 +157,7 @@ def _payload(message: Any) -> tuple[Any, Types]:
     return message["payload"], {f["field"]: f for f in row.get("fields") or () if "field" in f}
 
 
-def _maxwell(message: Any, columns: _Columns) -> Iterator[_Change]:
+def _maxwell(message: Any, columns: _InputColumns) -> Iterator[_Change]:
     """Return what a message of Maxwell's does."""
     kind = message.get("type") if isinstance(message, Mapping) else None
     if kind in ("insert", "bootstrap-insert", "update"):
@@ -171,7 +171,7 @@ def _maxwell(message: Any, columns: _Columns) -> Iterator[_Change]:
         raise _Unfit(msg)
 
 
-def _put(after: Any, before: Any, columns: _Columns, missing: str) -> Iterator[_Change]:
+def _put(after: Any, before: Any, columns: _InputColumns, missing: str) -> Iterator[_Change]:
     """Return what puts a row: where its key was another before, that goes."""
     key = columns.key
     new = columns.row(after, columns.schema.names, missing)

@@ -18,7 +18,7 @@ _NOTHING: Final = ("NULL", "DEFAULT")
 
 
 @attrs.frozen
-class Change:
+class RowChange:
     """Rows of a table that come, or that go; ``rows`` is what ``run.insert`` takes."""
 
     table: str
@@ -49,7 +49,7 @@ class Contents(Protocol):
         """Return whether two names as written are one."""
 
 
-def inserted(statement: Words, contents: Contents) -> list[Change]:
+def inserted(statement: Words, contents: Contents) -> list[RowChange]:
     """Return the rows of ``INSERT INTO table [(columns)] query``."""
     start = 2 + (statement.word(2) == "TABLE")
     name, at = statement.name(start)
@@ -70,17 +70,17 @@ def inserted(statement: Words, contents: Contents) -> list[Change]:
         at = dict(zip(given, query.schema.fields, strict=True))
         return query.select(**{f.name: _assigned(at.get(f.name), f) for f in target.schema})
 
-    return [Change(target.name, contents.ask(text, finish))]
+    return [RowChange(target.name, contents.ask(text, finish))]
 
 
-def deleted(statement: Words, contents: Contents) -> list[Change]:
+def deleted(statement: Words, contents: Contents) -> list[RowChange]:
     """Return the rows of ``DELETE FROM table [AS alias] [USING others] [WHERE condition]``."""
     clauses = statement.clauses("DELETE FROM", "USING", "WHERE")
     target, matching = _matching(clauses["DELETE FROM"], clauses.get("USING"), clauses.get("WHERE"), contents)
-    return [Change(target.name, contents.ask(matching.rows(), lambda query: query), comes=False)]
+    return [RowChange(target.name, contents.ask(matching.rows(), lambda query: query), comes=False)]
 
 
-def updated(statement: Words, contents: Contents) -> list[Change]:
+def updated(statement: Words, contents: Contents) -> list[RowChange]:
     """Return the rows of ``UPDATE table [AS alias] SET column = value, ... [FROM others] [WHERE condition]``."""
     clauses = statement.clauses("UPDATE", "SET", "FROM", "WHERE")
     if "SET" not in clauses:
@@ -89,14 +89,14 @@ def updated(statement: Words, contents: Contents) -> list[Change]:
     return _replaced(target, contents, matching, clauses["SET"])
 
 
-def merged(statement: Words, contents: Contents) -> list[Change]:
+def merged(statement: Words, contents: Contents) -> list[RowChange]:
     """Return the rows of ``MERGE INTO table USING source ON condition WHEN [NOT] MATCHED [AND ...] THEN ...``."""
     first, *cases = statement.split("WHEN")
     clauses = first.clauses("MERGE INTO", "USING", "ON")
     if len(clauses) != 3 or not cases:  # noqa: PLR2004 - those three
         raise statement.error("MERGE of another form", "write MERGE INTO t USING s ON ... WHEN MATCHED THEN ...")
     target, matching = _matching(clauses["MERGE INTO"], clauses["USING"], clauses["ON"], contents)
-    found: list[Change] = []
+    found: list[RowChange] = []
     before: dict[bool, list[str]] = {True: [], False: []}
     for case in cases:
         matched = case.word(0) != "NOT"
@@ -108,7 +108,7 @@ def merged(statement: Words, contents: Contents) -> list[Change]:
         if matched and action.starts("UPDATE", "SET"):
             found += _replaced(target, contents, narrowed, action[2 : len(action)])
         elif matched and action.starts("DELETE"):
-            found.append(Change(target.name, contents.ask(narrowed.rows(), lambda query: query), comes=False))
+            found.append(RowChange(target.name, contents.ask(narrowed.rows(), lambda query: query), comes=False))
         elif not matched and action.starts("INSERT"):
             rest = f" FROM {matching.others} WHERE NOT EXISTS (SELECT 1 FROM {matching.source} WHERE {matching.where})"
             found.append(_inserted_by(action, target, contents, f"{rest} AND {where}"))
@@ -127,7 +127,7 @@ def _then(case: Words) -> tuple[Words, Words]:
     return head, rest[0]
 
 
-def _inserted_by(action: Words, target: Target, contents: Contents, rest: str) -> Change:
+def _inserted_by(action: Words, target: Target, contents: Contents, rest: str) -> RowChange:
     """Return the rows of ``INSERT [(columns)] VALUES (values)`` in a MERGE."""
     clauses = action.clauses("INSERT", "VALUES")
     if "VALUES" not in clauses:
@@ -145,10 +145,10 @@ def _inserted_by(action: Words, target: Target, contents: Contents, rest: str) -
         at = dict(zip(chosen, query.schema.fields, strict=False))
         return query.select(**{f.name: _assigned(at.get(f.name), f) for f in target.schema})
 
-    return Change(target.name, contents.ask(text, finish))
+    return RowChange(target.name, contents.ask(text, finish))
 
 
-def _replaced(target: Target, contents: Contents, matching: Matching, assignments: Words) -> list[Change]:
+def _replaced(target: Target, contents: Contents, matching: Matching, assignments: Words) -> list[RowChange]:
     """Return the rows that are replaced, and those in their places."""
     chosen: dict[str, Words] = {}
     for part in assignments.split(","):
@@ -178,8 +178,8 @@ def _replaced(target: Target, contents: Contents, matching: Matching, assignment
         raise assignments.error("a row of the table matches several rows, and would become several")
     old_rows = list(contents.ask(matching.rows(), lambda query: query))
     return [
-        Change(target.name, old_rows, comes=False),
-        Change(target.name, [new_rows[repr(row)] for row in old_rows]),
+        RowChange(target.name, old_rows, comes=False),
+        RowChange(target.name, [new_rows[repr(row)] for row in old_rows]),
     ]
 
 
@@ -245,7 +245,7 @@ def _column(words: Words, target: Target, contents: Contents) -> str:
     return found[0]
 
 
-def counted(changes: Sequence[Change]) -> Counter[bool]:
+def counted(changes: Sequence[RowChange]) -> Counter[bool]:
     """Return how many rows come, and how many go."""
     found: Counter[bool] = Counter()
     for change in changes:

@@ -21,7 +21,7 @@ SCRIPT: Final = "script.sql"
 
 
 @attrs.frozen
-class Copy:
+class CopyStatement:
     """``COPY what FROM 'file'`` or ``TO 'file'``."""
 
     what: Words
@@ -58,7 +58,7 @@ class Copy:
         return int(table.num_rows)
 
 
-def copied(statement: Words) -> Copy:
+def copied(statement: Words) -> CopyStatement:
     """Return what ``COPY what FROM|TO 'file' [WITH] (FORMAT csv, HEADER false, DELIMITER ';')`` says."""
     clauses = statement.clauses("COPY", "FROM", "TO")
     ways = [w for w in ("FROM", "TO") if w in clauses]
@@ -74,7 +74,7 @@ def copied(statement: Words) -> Copy:
         wrong = next(iter(options), f"FORMAT {kind}")
         raise place.error(f"COPY with {wrong} is not there", "FORMAT (parquet or csv), HEADER and DELIMITER are")
     source, to = (path, "") if ways == ["FROM"] else (None, path)
-    return Copy(clauses["COPY"], source, to, kind, header not in ("false", "off", "0"), delimiter)
+    return CopyStatement(clauses["COPY"], source, to, kind, header not in ("false", "off", "0"), delimiter)
 
 
 def save(folder: str | Path, script: str, tables: Sequence[Rows]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidemill.boundary.results import Rows, Updates
 from tidemill.errors import SqlError
-from tidemill.shell.session import Answer, Session
+from tidemill.shell.session import Answer, SqlSession
 from tidemill.shell.shell import Shell
 
 _USAGE = "%%tidemill [--dialect NAME] [--graph] [--new]"
@@ -18,7 +18,7 @@ class Cells:
     """The session of a notebook, and the tables of its subscriptions that are on screen."""
 
     def __init__(self) -> None:
-        self.session = Session()
+        self.session = SqlSession()
         self._handles: dict[str, Any] = {}
 
     def magic(self, line: str, cell: str | None = None) -> None:
@@ -52,7 +52,7 @@ class Cells:
                 raise SqlError(msg)
         if is_new or (dialect != self.session.dialect_name and not self.session.definitions):
             self.session.close()
-            self.session, self._handles = Session(dialect), {}
+            self.session, self._handles = SqlSession(dialect), {}
         elif dialect != self.session.dialect_name:
             msg = f"this session speaks {self.session.dialect_name}: begin another with --new --dialect {dialect}"
             raise SqlError(msg)

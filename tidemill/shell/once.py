@@ -32,7 +32,7 @@ class Table:
 
 
 @attrs.frozen
-class OrderKey:
+class WrittenKey:
     """A key of ORDER BY: its text, and how it sorts."""
 
     written: Words
@@ -90,7 +90,7 @@ def selected(query: Words, dialect: str, tables: Mapping[str, Table]) -> Rows:
     return Rows(schema, kept, np.ones(len(order), np.int64), None, is_sorted=True)
 
 
-def _order_keys(query: Words, nulls_first: Callable[[bool], bool]) -> list[OrderKey]:
+def _order_keys(query: Words, nulls_first: Callable[[bool], bool]) -> list[WrittenKey]:
     start = query.at("ORDER BY")
     if start is None:
         return []
@@ -105,11 +105,11 @@ def _order_keys(query: Words, nulls_first: Callable[[bool], bool]) -> list[Order
         if direction in ("ASC", "DESC"):
             key = key[: len(key) - 1]
         descending = direction == "DESC"
-        found.append(OrderKey(key, descending, nulls_first(descending) if nulls is None else nulls))
+        found.append(WrittenKey(key, descending, nulls_first(descending) if nulls is None else nulls))
     return found
 
 
-def _place(key: OrderKey, names: list[str], query: Words) -> int | None:
+def _place(key: WrittenKey, names: list[str], query: Words) -> int | None:
     """Return which of a query's columns a key is: by its number, its name, or as it is written there."""
     text = key.written.written()
     if text.isdigit():
@@ -143,7 +143,7 @@ def _with_columns(query: Words, columns: Mapping[str, Words]) -> str:
     return query.text[:end] + more + query.text[end:]
 
 
-def _sorted(order: list[int], column: list[Any], key: OrderKey) -> list[int]:
+def _sorted(order: list[int], column: list[Any], key: WrittenKey) -> list[int]:
     """Return places in the order of a column; what is alike in it stays as it is. NaN is the greatest."""
     nulls = [i for i in order if column[i] is None]
     rest = [i for i in order if column[i] is not None]

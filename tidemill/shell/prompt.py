@@ -12,7 +12,7 @@ from tidemill.boundary.results import Updates
 from tidemill.errors import TidemillError
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.sql_aggregates import AGGREGATES
-from tidemill.shell.session import Session
+from tidemill.shell.session import SqlSession
 from tidemill.shell.shell import Quit, Shell
 
 KEYWORDS: Final = (
@@ -24,7 +24,7 @@ KEYWORDS: Final = (
 )  # fmt: skip
 
 
-def prompt(session: Session, greeting: str) -> int:
+def prompt(session: SqlSession, greeting: str) -> int:
     """Read statements from a terminal until its end; return the exit code."""
     try:
         import prompt_toolkit  # noqa: PLC0415 - only for those who have it
@@ -78,7 +78,7 @@ def _bindings(shell: Shell) -> Any:
     return bindings
 
 
-def candidates(session: Session) -> Iterator[str]:
+def candidates(session: SqlSession) -> Iterator[str]:
     """Return what may stand next: names of tables and columns, then words of SQL."""
     names: dict[str, None] = {}
     for one in session.definitions.values():
@@ -89,7 +89,7 @@ def candidates(session: Session) -> Iterator[str]:
     yield from sorted({*FUNCTIONS, *AGGREGATES})
 
 
-def completer(session: Session) -> Any:
+def completer(session: SqlSession) -> Any:
     """Return what completes the word before the cursor."""
     from prompt_toolkit.completion import Completer, Completion  # noqa: PLC0415 - see prompt
 

@@ -17,7 +17,7 @@ from tidemill.errors import StateError, TidemillError, did_you_mean
 from tidemill.expressions.schema import Schema
 from tidemill.flow import Dataflow
 from tidemill.renderer.runs.run import Engine, Run
-from tidemill.shell.changes import Change, Target, counted, deleted, inserted, merged, updated
+from tidemill.shell.changes import RowChange, Target, counted, deleted, inserted, merged, updated
 from tidemill.shell.files import copied, save, saved_rows, saved_script
 from tidemill.shell.once import Table, collected, selected
 from tidemill.shell.text import Words, statements
@@ -53,15 +53,15 @@ class Definition:
 
 
 @attrs.define(eq=False)
-class Session:
+class SqlSession:
     """Tables and views of a dialect of SQL, kept up to date by one run after another.
 
     A statement that changes rows is an epoch of its own, but for those between BEGIN and COMMIT, which are one. A view
     made while there are rows is loaded with them: its dataflow is a new one then, and takes over what the tables hold.
     A query is computed once, for the contents of its tables. What fails leaves all as it was.
 
-    >>> from tidemill.shell.session import Session
-    >>> session = Session()
+    >>> from tidemill.shell.session import SqlSession
+    >>> session = SqlSession()
     >>> for answer in session.execute('''
     ...     CREATE TABLE sales (item STRING, amount INT);
     ...     CREATE MATERIALIZED VIEW totals AS SELECT item, sum(amount) AS total FROM sales GROUP BY item;
@@ -90,7 +90,7 @@ class Session:
     _run: Run | None = attrs.field(default=None, init=False)
     _epoch: int = attrs.field(default=0, init=False)
     """How many epochs there were, counted on from run to run."""
-    _pending: list[Change] | None = attrs.field(default=None, init=False)
+    _pending: list[RowChange] | None = attrs.field(default=None, init=False)
     """Between BEGIN and COMMIT, what changes."""
 
     def __attrs_post_init__(self) -> None:
@@ -303,7 +303,7 @@ class Session:
         yield Answer(f"{first} {number}")
         yield from answers
 
-    def _put(self, changes: Sequence[Change]) -> list[Answer]:
+    def _put(self, changes: Sequence[RowChange]) -> list[Answer]:
         """Make changes an epoch, or put them to those of the transaction; return what is told of it."""
         if self._pending is not None:
             self._pending.extend(changes)
@@ -424,7 +424,7 @@ class Session:
             return
         target = self.target(copy.what, copy.what.written())
         rows = copy.read(target.schema)
-        answers = self._put([Change(target.name, rows)])
+        answers = self._put([RowChange(target.name, rows)])
         yield Answer(f"COPY {rows.num_rows}")
         yield from answers
 
@@ -444,7 +444,7 @@ class Session:
         for _ in self.execute(saved_script(folder)):
             pass
         stored = self._stored()
-        self._put([Change(d.name, saved_rows(folder, i)) for i, d in enumerate(stored)])
+        self._put([RowChange(d.name, saved_rows(folder, i)) for i, d in enumerate(stored)])
         return f"{len(self.definitions)} definitions from {folder}"
 
     def _stored(self) -> list[Definition]:
@@ -466,19 +466,19 @@ class Session:
             self._run.close()
 
 
-_OTHERS: Final[dict[str, Callable[[Session, Words], Iterator[Answer]]]] = {
-    "BEGIN": Session.begin,
-    "START": Session.begin,
-    "COMMIT": Session.commit,
-    "END": Session.commit,
-    "ROLLBACK": Session.rollback,
-    "SUBSCRIBE": Session.subscribe,
-    "UNSUBSCRIBE": Session.unsubscribe,
-    "EXPLAIN": Session.explain,
-    "SHOW": Session.show,
-    "DESCRIBE": Session.describe,
-    "DESC": Session.describe,
-    "COPY": Session.copy,
+_OTHERS: Final[dict[str, Callable[[SqlSession, Words], Iterator[Answer]]]] = {
+    "BEGIN": SqlSession.begin,
+    "START": SqlSession.begin,
+    "COMMIT": SqlSession.commit,
+    "END": SqlSession.commit,
+    "ROLLBACK": SqlSession.rollback,
+    "SUBSCRIBE": SqlSession.subscribe,
+    "UNSUBSCRIBE": SqlSession.unsubscribe,
+    "EXPLAIN": SqlSession.explain,
+    "SHOW": SqlSession.show,
+    "DESCRIBE": SqlSession.describe,
+    "DESC": SqlSession.describe,
+    "COPY": SqlSession.copy,
 }
 
 

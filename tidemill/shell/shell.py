@@ -12,7 +12,7 @@ import attrs
 
 from tidemill.boundary.results import Updates
 from tidemill.errors import StateError, TidemillError, did_you_mean
-from tidemill.shell.session import Answer, Session
+from tidemill.shell.session import Answer, SqlSession
 from tidemill.shell.text import is_complete, statements, words
 
 SHOWN_ROWS: Final = 100
@@ -41,7 +41,7 @@ class Quit(Exception):  # noqa: N818 - no error
 class Shell:
     """A session, and where its answers go."""
 
-    session: Session
+    session: SqlSession
     write: Callable[[str], object]
     """Takes a line, or several."""
     write_changes: Callable[[Updates], object] | None = None
@@ -160,7 +160,7 @@ _COMMANDS: Final[dict[str, Callable[[Shell, str], object]]] = {
 }
 
 
-def run_script(text: str, session: Session, *, echo: bool = False) -> int:
+def run_script(text: str, session: SqlSession, *, echo: bool = False) -> int:
     """Run a script, its answers on standard output; return the exit code: 1 if a statement failed, which ends it.
 
     With ``echo`` each statement is written before what it comes to.
