@@ -272,6 +272,8 @@ def test_inputs_with_keys_are_rows_like_others():
         run.advance()
         assert run.why("out", ("tea", 3)).rows == {"prices": [("tea", 3)]}
         assert not run.why("out", ("tea", 1)).is_there
+    asked = with_one_output(flow.graph, "out").inputs["prices"]  # which takes rows of one key side by side
+    assert (asked.key, asked.unique) == ((), False)
 
 
 @given(st.sets(st.integers(0, 60)), st.integers(1, 60))

@@ -28,7 +28,7 @@ CEILING: Final = 10_000
 """Of more first rows than these a limit costs more than partitions kept in their order do, unless they are some
 ten times as large: two structures are to be changed then, and at least as many rows numbered anew.
 
-See benchmarks/window_thresholds.py: it halves a step in a partition of 100,000 rows, and takes twice as long in 30,000.
+See `python -m benchmarks window_limits`: it halves a step in a partition of 100,000 rows, and doubles it in 30,000.
 """
 
 
