@@ -29,7 +29,7 @@ from tidemill.renderer.embedded.operators.comparing import Value, truth
 from tidemill.renderer.embedded.operators.one_row import Move, OneRow
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, consolidated, names
 from tidemill.renderer.spark.linear import schema_of_updates
-from tidemill.renderer.spark.row_tasks import detached
+from tidemill.renderer.spark.tasks import detached
 from tidemill.renderer.spark.scalars import native_sql
 from tidemill.renderer.spark.tasks import done_in_executors
 from tidemill.renderer.spark.types import struct

@@ -29,27 +29,11 @@ _Instead = Callable[[DataFrame], tuple[DataFrame, Mapping[str, int]]]
 _instead: ContextVar[_Instead | None] = ContextVar("tidemill_instead", default=None)
 
 
-@attrs.define(eq=False)
-class Select:
-    """A select of a DataFrame, made when it is asked for: what reads it may be one statement with it."""
-
-    source: DataFrame
-    texts: Sequence[str]
-    _made: DataFrame | None = attrs.field(default=None, init=False)
-
-    @property
-    def data(self) -> DataFrame:
-        """What is selected."""
-        if self._made is None:
-            self._made = self.source.selectExpr(*self.texts)
-        return self._made
-
-
 @attrs.frozen(eq=False)
 class Frame:
     """Updates, and what is known of them."""
 
-    selected: DataFrame | Select = attrs.field(alias="data")
+    data: DataFrame
     width: int
     """How many columns a row has."""
     coordinates: int
@@ -64,13 +48,6 @@ class Frame:
     consolidated: bool = False
     inserted: bool = False
     """Whether every diff is known to be 1."""
-    has_users_names: bool = False
-    """Whether columns have the names that they have for users, and are not to be read by other operators."""
-
-    @property
-    def data(self) -> DataFrame:
-        """The updates' DataFrame."""
-        return self.selected.data if isinstance(self.selected, Select) else self.selected
 
     def of(self, data: DataFrame, **known: Any) -> Frame:
         """Return other updates of the same width and time, of which nothing else is known but what is said."""

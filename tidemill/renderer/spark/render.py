@@ -29,7 +29,6 @@ from tidemill.dataflow.nodes import (
     watermark_input,
 )
 from tidemill.errors import UnknownNameError, did_you_mean
-from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.runs import failures
@@ -72,8 +71,7 @@ def render(
     inputs = _Inputs(graph, typed, named, inserted, at_once=said.isdisjoint(named.times))
     rows = said.isdisjoint([*named.times, named.diff])
     sure = {o: _is_sure(graph, o, typed) for o in graph.outputs.values() if rows and _is_linear(graph, o)}
-    wanted = _Wanted(sure, named, in_driver)
-    outputs = retried(graph, lambda strategy: _step(spark, graph, inputs.to(strategy), strategy, wanted))
+    outputs = retried(graph, lambda strategy: _step(spark, graph, inputs.to(strategy), strategy, sure, in_driver))
     return {node.name: _named(spark, node, frame, named) for node, frame in outputs.items()}
 
 
@@ -93,68 +91,42 @@ class _Inputs:
         self._read_once = at_once and all(
             isinstance(n, _IN_ONE_PASS) and not (isinstance(n, Input) and n.unique) for n in graph.nodes
         )
-        self._narrowed = {node: narrow for node in typed if (narrow := _narrowing(graph, node)) is not None}
-        self._checked: dict[Node, Frame | None] | None = None
+        self._checked: dict[Input, Frame | None] | None = None
 
-    def to(self, strategy: Strategy) -> dict[Node, Frame | None]:
-        """Return them for a step; instead of those of an input that only a choice of columns reads, the choice's.
-
-        Each projection would be a plan for Spark to analyse, and each column one more to be checked.
-        """
+    def to(self, strategy: Strategy) -> dict[Input, Frame | None]:
+        """Return them for a step."""
         if self._read_once and strategy is not CAREFUL:
-            read = {node: [c.index for c in columns] for node, (_, columns) in self._narrowed.items()}
-            guarded = self._noted(guarded_inputs(self._typed, self._named, read))
-            return {self._narrowed[n][0] if n in self._narrowed else n: frame for n, frame in guarded.items()}
+            return self._noted(guarded_inputs(self._typed, self._named))
         if self._checked is None:
-            checked = checked_inputs({n: g.updates for n, g in self._typed.items()}, self._named)
-            self._checked = dict(self._noted(checked).items())
+            self._checked = self._noted(checked_inputs({n: g.updates for n, g in self._typed.items()}, self._named))
         return self._checked
 
     def _noted(self, frames: Mapping[Input, Frame | None]) -> dict[Input, Frame | None]:
         return {n: f and attrs.evolve(f, inserted=n in self._inserted) for n, f in frames.items()}
 
 
-def _narrowing(graph: Graph, node: Input) -> tuple[Map, list[BoundColumn]] | None:
-    """Return the Map that alone reads an input, and its expressions, where these are but columns."""
-    readers = [reader for reader, _ in graph.consumers(node)]
-    if len(readers) != 1 or not isinstance(readers[0], Map):
-        return None
-    columns = [c for c in readers[0].columns if isinstance(c, BoundColumn)]
-    return (readers[0], columns) if len(columns) == len(readers[0].columns) else None
-
-
-@attrs.frozen
-class _Wanted:
-    """What is wanted of outputs."""
-
-    as_they_come: Mapping[Output, bool]
-    """Those that are not consolidated, and whether they are sure to have no errors."""
-    names: Names
-    loops_in_driver: int
-
-
-def _step(
+def _step(  # noqa: PLR0917 - made in one place
     spark: SparkSession,
     graph: Graph,
-    inputs: dict[Node, Frame | None],
+    inputs: dict[Input, Frame | None],
     strategy: Strategy,
-    wanted: _Wanted,
+    as_they_come: Mapping[Output, bool],
+    in_driver: int,
 ) -> dict[Output, Frame | None]:
     """Return the outputs' updates: consolidated and worked out, but for those that are given as they come.
 
     Where these are sure to have no errors, there is nothing to be worked out.
     """
     for node, frame in inputs.items():
-        if isinstance(node, Input) and node.unique and frame is not None:
+        if node.unique and frame is not None:
             check_unique(node, frame)
     step = Step(spark, graph, inputs, strategy)
-    step.as_they_come = wanted.as_they_come
-    step.names, step.loops_in_driver = wanted.names, wanted.loops_in_driver
+    step.as_they_come, step.loops_in_driver = as_they_come, in_driver
     step.run()
     found = {}
     for output in graph.outputs.values():
         change = step.deltas[output]
-        lazy = wanted.as_they_come.get(output, False) and strategy is not CAREFUL
+        lazy = as_they_come.get(output, False) and strategy is not CAREFUL
         found[output] = change if change is None or lazy else computed(change)
     return found
 
@@ -192,8 +164,6 @@ def _named(spark: SparkSession, node: Output, frame: Frame | None, named: Names)
     if frame is None:
         whole = Schema((*schema, *(Field(name, INT64) for name in (*named.times, named.diff))))
         return spark.createDataFrame([], struct(whole))
-    if frame.has_users_names:
-        return frame.data
     return frame.data.toDF(*schema.names, *named.times, named.diff)
 
 

@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.boundary.update_tables import Names
 from tidemill.dataflow.composites import OrderedDynamicFilter
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
@@ -43,7 +42,7 @@ from tidemill.expressions.windows.bound import Windows
 from tidemill.expressions.windows.in_order import RENDERED
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
-from tidemill.renderer.spark import few_groups, linear, native
+from tidemill.renderer.spark import linear, native
 from tidemill.renderer.spark.dataframes import constant, rows_of
 from tidemill.renderer.spark.driver_loops import entering, left_in_driver
 from tidemill.renderer.spark.dynamic_filter import moves_of
@@ -78,23 +77,21 @@ class Step:
     """Outputs whose updates are not consolidated."""
     loops_in_driver = 0
     """Up to so many updates that come into it, the driver takes a loop."""
-    names: Names | None = None
-    """The names that columns of times and diffs have for users, where outputs are for them."""
 
     def __init__(
         self,
         spark: SparkSession,
         graph: Graph,
-        given: Mapping[Input, Frame | None] | Mapping[Node, Frame | None],
+        given: Mapping[Input, Frame | None],
         strategy: Strategy,
     ) -> None:
-        """Prepare for a step on the updates ``given`` of inputs; or of a Map instead, where it alone reads an input."""
+        """Prepare for a step on the updates ``given`` of inputs."""
         self.deltas: dict[Node, Frame | None] = {}
         self.rounds = 0
         """How many rounds of loops have run."""
         self._spark = spark
         self._graph = graph
-        self._input_frames: dict[Node, Frame | None] = dict(given.items())
+        self._input_frames = dict(given)
         self._strategy = strategy
         self._users = len(graph.coordinates)
         self._usage = Usage(graph, whole=self.keeps_state)
@@ -348,15 +345,8 @@ class Step:
         if isinstance(node.logic, Windows) and node.logic.only_in_order:
             raise EngineError(RENDERED)
         if frame is not None and not (now or self.keeps_state) and self._strategy.is_native(node, frame):
-            if self.names is not None and self._is_finished_here(node, frame):
-                return few_groups.aggregated(node, frame, self._strategy.floats, self.names)
-            return native.aggregated(node, frame, self._strategy.floats)
+            return native.aggregated(node, frame)
         return self._keyed(node, frame, now)
-
-    def _is_finished_here(self, node: Reduce, frame: Frame) -> bool:
-        """Return whether a Reduce is an output's, which has to be worked out anyway, and may be by the driver."""
-        last = all(isinstance(reader, Output) for reader, _ in self._graph.consumers(node))
-        return last and few_groups.applies(self._spark, node, frame)
 
     def _keyed(self, node: Node, frame: Frame | None, now: Round) -> Frame | None:
         keyed = KeyedRound(node, self._users, now, *self._interval(node), one_time=self._one_time)
@@ -384,8 +374,6 @@ class Step:
 
     @_rule(*linear.RULES)
     def of_linear(self, node: Node, _now: Round) -> Frame | None:
-        if node in self._input_frames:
-            return self._input_frames[node]
         (frame,) = self._inputs(node)
         return None if frame is None else linear.RULES.of(node)(node, frame, self._strategy)
 

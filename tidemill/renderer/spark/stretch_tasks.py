@@ -31,7 +31,7 @@ from tidemill.renderer.embedded.windows.range_partitions import Around, RangePar
 from tidemill.renderer.embedded.windows.summaries import Summary
 from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.frames import DIFF, times
-from tidemill.renderer.spark.row_tasks import detached
+from tidemill.renderer.spark.tasks import detached
 
 VERSION: Final = "version"
 RANGE: Final = "range"
