@@ -379,7 +379,6 @@ def render(
 
     Where executors are lost on the way, and with them what was worked out, it begins anew, up to three times. What is
     returned lies on the executors, as after Spark's ``localCheckpoint``: what is to outlive these has to be written.
-    Sums, means and variances of floats of up to 10,000 groups are finished in this process, and are there.
 
     Errors as from a run: `StepError` where a step could not be taken. An error in what no output's value depends on may
     go unnoticed. `RowError` and `TimeError` for DataFrames that do not fit; `EngineError` for a session without ANSI

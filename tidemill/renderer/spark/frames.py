@@ -145,3 +145,12 @@ def united(frames: Sequence[Frame]) -> Frame | None:
 def is_small(frame: Frame) -> bool:
     """Return whether the updates are known to be few enough to be broadcast."""
     return frame.rows is not None and frame.rows * (frame.width + frame.coordinates + 1) <= _SMALL_CELLS
+
+
+def with_keys(data: DataFrame, keys: DataFrame, names_of_keys: Sequence[str], how: str = "left_semi") -> DataFrame:
+    """Return the lines that have one of these keys; or with "left_anti" those that have none of them."""
+    if not names_of_keys:
+        return data
+    renamed = keys.toDF(*(f"k_{name}" for name in names_of_keys))
+    same = " AND ".join(f"{name} <=> k_{name}" for name in names_of_keys)
+    return data.join(renamed, F.expr(same), how)

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc

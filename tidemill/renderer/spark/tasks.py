@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Node
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.types import dtype
+from tidemill.expressions.types import DType, dtype
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.schedule import Frontier, Region, Round, Schedule
@@ -60,18 +60,17 @@ def run_kernel(kernel: Kernel, batches: Batches) -> Batches:
     if not found:
         return
     table, interner = pa.Table.from_batches(found), Interner()
-    made = kernel.apply(encoded(table, kernel.given, interner), interner)
+    given = encoded((table.column(f.name) for f in kernel.given), (f.dtype for f in kernel.given), interner)
+    made = kernel.apply(given, interner)
     if made.shape[1]:
         columns = [decode_column(codes, f.dtype, interner) for codes, f in zip(made, kernel.made, strict=True)]
         yield from pa.table(columns, [f.name for f in kernel.made]).to_batches(max_chunksize=_ROWS)
 
 
-def encoded(table: pa.Table, fields: Sequence[Field], interner: Interner) -> UpdateArray:
-    """Return columns of a table as codes."""
-    block = np.empty((len(fields), table.num_rows), np.int64)
-    for row, field in zip(block, fields, strict=True):
-        row[:] = encode_column(table.column(field.name).cast(field.dtype.arrow), field.dtype, interner)
-    return block
+def encoded(columns: Iterable[pa.ChunkedArray], types: Iterable[DType], interner: Interner) -> UpdateArray:
+    """Return columns as codes."""
+    codes = [encode_column(c.cast(t.arrow), t, interner) for c, t in zip(columns, types, strict=True)]
+    return np.stack(codes) if codes else np.empty((0, 0), np.int64)
 
 
 def done_in_executors(data: DataFrame, task: Callable[[Batches], Batches], schema: Any) -> DataFrame:

@@ -8,7 +8,7 @@ all, and gives what differs.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import attrs
 import numpy as np
@@ -25,10 +25,8 @@ from tidemill.renderer.embedded.schedule import Round
 from tidemill.renderer.embedded.windows.evaluate import recompute
 from tidemill.renderer.embedded.windows.ordering import GivenRows
 from tidemill.renderer.spark.frames import DIFF
+from tidemill.renderer.spark.large_windows import STORED
 from tidemill.renderer.spark.tasks import detached, put_below, region_at
-
-STORED: Final = "stored"
-"""The column that says whether an update is a stored one."""
 
 
 @attrs.frozen
