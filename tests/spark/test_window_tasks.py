@@ -44,7 +44,7 @@ def both(schema, calls, rows):
         made = [b.drop_columns(["t0"]) for b in row_task(source, 1)(iter(batch.to_batches()))]
         found = outcome(functools.partial(run_kernel, kernel), made)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(keyed_tasks, "windows_at_one_time", lambda *_: None)
+            patch.setattr(keyed_tasks, "windows_at_one_time", lambda *_, **__: None)
             yield found, outcome(functools.partial(run_kernel, kernel), made)
 
 

@@ -106,7 +106,7 @@ class _HistoryExecutor:
         spark = active_session()
         assert spark is not None, "start a session first, as with tm.local_spark()"
         frames = {node.name: updates_of(spark, node, *self._listed(node)) for node in self._queued}
-        for name, frame in render(self._graph, spark, frames, *self._names, in_driver=self._in_driver).items():
+        for name, frame in render(lambda _: self._graph, spark, frames, *self._names, self._in_driver).items():
             output = self._graph.outputs[name]
             self._results[output] = table_of(output.schema, frame, self._users + 1)
 

@@ -6,7 +6,7 @@ engine's own kernels run in the executors, on whole partitions at a time.
 
 A whole history is rendered by `render`, which takes one `step`: it walks the graph, round by round in loops, with a
 `frames.Frame` of updates for each node. What a node is rendered to is in `linear` (one update at a time), `join`,
-`native` (distinct and aggregates in Catalyst) and `keyed` (all of these by the kernels).
+`native` (distinct and aggregates in Catalyst), `native_windows` and `keyed` (all of these by the kernels).
 `exact_floats` has Catalyst add up floats and their squares without roundings.
 `row_tasks`, `keyed_tasks`, `window_tasks` and `range_tasks` are what runs in the executors' Python, by way of `tasks`.
 `state` keeps what operators remember from round to round, `usage` tells what of a graph has to be computed and stored

@@ -87,11 +87,14 @@ class KeyedRound:
 
     def _at_one_time(self, delta: Frame, time: Time) -> Frame:
         """Return the change where all of the input is at one time: of lines, only what differs is moved."""
-        found = applied(self._together(delta.data), self._kernel(time=time))
+        inserted = self._is_windows and delta.inserted
+        as_rows = inserted and not delta.consolidated
+        found = applied(self._together(delta.data), self._kernel(time=time, as_rows=as_rows))
         *row, diff = found.columns
         whens = (F.lit(t).cast("bigint").alias(name) for t, name in zip(time, times(len(time)), strict=True))
         data = found.select(*row, *whens, diff)
-        return Frame(data, len(row), self.layout.coordinates, time, consolidated=self._is_by_group)
+        known = {"consolidated": self._is_by_group and not as_rows, "inserted": inserted}
+        return Frame(data, len(row), self.layout.coordinates, time, **known)
 
     def step(
         self, delta: Frame | None, stored: Sequence[Frame], due: DataFrame | None, sums: DataFrame | None = None
@@ -126,7 +129,7 @@ class KeyedRound:
         kept = Frame(stays, width, 0, rows=counts["kept"], cheap=True, depth=0) if counts["kept"] else None
         return KeyedResult(change, pending, kept)
 
-    def _run_kernel(self, lines: list[DataFrame], **how: bool) -> DataFrame:
+    def _run_kernel(self, lines: list[DataFrame], **how: Any) -> DataFrame:
         return applied(self._together(functools.reduce(DataFrame.union, lines)), self._kernel(**how))
 
     def _together(self, data: DataFrame) -> DataFrame:

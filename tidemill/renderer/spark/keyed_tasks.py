@@ -138,6 +138,8 @@ class KeyedKernel:
     """Whether the new lines are sums for each key and time, as the operator's only arrangement keeps them."""
     time: Time | None = None
     """The one time of all updates, where there are no lines but rows and diffs."""
+    as_rows: bool = False
+    """Whether rows with the values of window calls are wanted one by one, equal ones too."""
 
     @property
     def given(self) -> Sequence[Field]:
@@ -160,7 +162,7 @@ class KeyedKernel:
         if self.time is None:
             return self._lines(given, interner)
         if isinstance(self.node, Reduce) and isinstance(self.node.logic, Windows):
-            change = windows_at_one_time(self.node, given, interner)
+            change = windows_at_one_time(self.node, given, interner, as_rows=self.as_rows)
             if change is not None:
                 return change
         return self._at_one_time(given, self.time, interner)

@@ -153,7 +153,7 @@ def is_native(node: Reduce, frame: Frame, *, floats: bool) -> bool:
     extremes = {a.column for a in logic.columns if a.function in EXTREMES}
     if extremes and not of_rows and (frame.time is None or len(extremes) > 1 or node.scalar):
         return False
-    return all(a.function in EXTREMES or _adds_up(a) or (of_rows and _is_sorted_list(a)) for a in logic.columns)
+    return all(a.function in EXTREMES or adds_up(a) or (of_rows and _is_sorted_list(a)) for a in logic.columns)
 
 
 def _is_sorted_list(a: BoundAggregate) -> bool:
@@ -163,7 +163,8 @@ def _is_sorted_list(a: BoundAggregate) -> bool:
     return a.order == (OrderColumn(a.column),)
 
 
-def _adds_up(a: BoundAggregate) -> bool:
+def adds_up(a: BoundAggregate) -> bool:
+    """Return whether an aggregate is made of sums that Catalyst has exactly as the kernels do."""
     if a.function == "count":
         return True
     if not a.sums or a.input is None:
@@ -211,10 +212,8 @@ def aggregated(node: Reduce, frame: Frame) -> Frame:
         grouped = _running(grouped, keys, [name for name in grouped.columns if name not in (*keys, "t0")])
     if spreads:
         grouped = with_spreads(grouped, [*floats], spreads)
-    made = [
-        _value(a, {c: f"total{c}" if spreads else limbs.as_decimal(f"c{c}") for c in floats})
-        for a in node.logic.columns
-    ]
+    added = {c: f"total{c}" if spreads else limbs.as_decimal(f"c{c}") for c in floats}
+    made = [value_of(a, None if a.column is None else added.get(a.column)) for a in node.logic.columns]
     if frame.time is not None:
         return _rows(node, frame, grouped, [*keys, *made])
     there = "true" if node.scalar else "n != 0"
@@ -312,27 +311,41 @@ def _times(column: int, dtype: DType, diff: str) -> str:
     return f"coalesce(CAST({value} AS bigint) * {diff}, 0L)"
 
 
-def _value(a: BoundAggregate, floats: dict[int, str]) -> str:
-    """Return an aggregate, from the sums of its group; those of floats are given."""
-    if a.function == "count":
-        return "rows" if a.column is None else f"n{a.column}"
+def totals_of(a: BoundAggregate) -> dict[str, str]:
+    """Return what `value_of` is made of, of rows that are there once each."""
+    if a.column is None:
+        return {"rows": "count(1)"}
     if a.function in EXTREMES:
-        return f"{a.function}{a.column}"
+        return {f"{a.function}{a.column}": f"{a.function}(c{a.column})"}
+    totals = {f"n{a.column}": f"count(c{a.column})"}
+    if "total" in a.sums and a.input == FLOAT64:
+        return totals | SUMMED.sums(f"c{a.column}", "1L")
+    if "total" in a.sums and a.input is not None:
+        totals[f"s{a.column}"] = f"sum({_times(a.column, a.input, '1L')})"
+    return totals
+
+
+def value_of(a: BoundAggregate, of_floats: str | None, prefix: str = "") -> str:
+    """Return an aggregate, from the sums of its group, whose names begin so; that of floats is given."""
+    if a.function == "count":
+        return f"{prefix}rows" if a.column is None else f"{prefix}n{a.column}"
+    if a.function in EXTREMES:
+        return f"{prefix}{a.function}{a.column}"
     if a.function == "list":
         return _sorted_list(a)
     assert a.column is not None
     if "squares" in a.sums:
         spread = f"v{a.column}"
         return spread if a.function == "variance" else f"IF({spread} < 0D, double('NaN'), sqrt({spread}))"
-    count, total = f"n{a.column}", floats.get(a.column, f"s{a.column}")
-    if a.function == "sum" and a.column in floats:
+    count, total = f"{prefix}n{a.column}", of_floats or f"{prefix}s{a.column}"
+    if a.function == "sum" and of_floats:
         value = total
     elif a.function == "sum":
         of_decimals = f"CAST({total} AS {sql_type(a.output)})"
         value = of_decimals if a.output.is_decimal else f"{total} - 1L + 1L"  # -2**63 is an overflow
     elif a.function == "avg":
         exact = f"IF(abs({total}) <= {_EXACT}L, {total}, raise_error('tidemill: beyond 53 bits'))"
-        value = f"CAST({total if a.column in floats else exact} AS double) / CAST({count} AS double) + 0D"
+        value = f"CAST({total if of_floats else exact} AS double) / CAST({count} AS double) + 0D"
     else:
         value = f"{total} > 0" if a.function == "bool_or" else f"{count} - {total} <= 0"
     return f"IF({count} != 0, {value}, NULL)"

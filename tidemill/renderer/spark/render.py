@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import contextlib
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Final
 
 import attrs
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.boundary.update_tables import Names
+from tidemill.dataflow.composites import Composite, PartneredJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import (
@@ -20,9 +22,9 @@ from tidemill.dataflow.nodes import (
     Filter,
     FlatMap,
     Input,
+    Join,
     Map,
     Negate,
-    Node,
     Output,
     Reduce,
     Threshold,
@@ -34,19 +36,42 @@ from tidemill.expressions.types import INT64
 from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.dataframes import Given, check_capitals, checked_inputs, given, guarded_inputs
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, computed
+from tidemill.renderer.spark.join import NotOfRowsError
 from tidemill.renderer.spark.keyed import KeyedRound
 from tidemill.renderer.spark.retries import retried, translated_errors
 from tidemill.renderer.spark.scalars import cannot_fail
 from tidemill.renderer.spark.session import check_session
-from tidemill.renderer.spark.step import Step
+from tidemill.renderer.spark.step import COMPOSITES, JOINS, Step
 from tidemill.renderer.spark.strategy import CAREFUL, Strategy
 from tidemill.renderer.spark.types import struct
 
 
-def render(
-    graph: Graph, spark: SparkSession, frames: Mapping[str, Any], time: str | None, diff: str, *, in_driver: int
+def render(  # noqa: PLR0917 - as tidemill.render has them
+    plan: Callable[[frozenset[type[Composite]]], Graph],
+    spark: SparkSession,
+    frames: Mapping[str, Any],
+    time: str | None,
+    diff: str,
+    in_driver: int,
 ) -> dict[str, DataFrame]:
-    """Return each output's consolidated updates. See ``tidemill.render``."""
+    """Return what each output holds, from the graph as planned where these composites are not lowered.
+
+    See ``tidemill.render``. Where all are rows, joins are first tried as Spark has them.
+    """
+    graph = plan(COMPOSITES | JOINS)
+    joins = [node for node in graph.nodes if isinstance(node, PartneredJoin)]
+    if joins:
+        said = {name for frame in frames.values() for name in getattr(frame, "columns", ())}
+        if said.isdisjoint([*Names.of(graph.coordinates, time, diff).times, diff]) and not graph.scopes[1:]:
+            with contextlib.suppress(NotOfRowsError):
+                return _rendered(graph, spark, frames, time, diff, in_driver)
+        graph = plan(COMPOSITES)
+    return _rendered(graph, spark, frames, time, diff, in_driver)
+
+
+def _rendered(  # noqa: PLR0917 - as above
+    graph: Graph, spark: SparkSession, frames: Mapping[str, Any], time: str | None, diff: str, in_driver: int
+) -> dict[str, DataFrame]:
     check_session(spark)
     for name in frames:
         if name not in graph.inputs:
@@ -70,12 +95,26 @@ def render(
     inserted = {node for name, node in graph.inputs.items() if diff not in frames[name].columns}
     inputs = _Inputs(graph, typed, named, inserted, at_once=said.isdisjoint(named.times))
     rows = said.isdisjoint([*named.times, named.diff])
-    sure = {o: _is_sure(graph, o, typed) for o in graph.outputs.values() if rows and _is_linear(graph, o)}
-    outputs = retried(graph, lambda strategy: _step(spark, graph, inputs.to(strategy), strategy, sure, in_driver))
+    sure = {o for o in graph.outputs.values() if rows and _is_sure(graph, o, typed)}
+
+    def take(strategy: Strategy) -> dict[Output, Frame | None]:
+        step = Step(spark, graph, _promised(inputs.to(strategy)), strategy)
+        step.as_they_come, step.loops_in_driver = rows, in_driver
+        step.run()
+        found = {}
+        for output in graph.outputs.values():
+            change = step.deltas[output]
+            lazy = output in sure and strategy is not CAREFUL
+            found[output] = change if change is None or (lazy and change.inserted) else computed(change)
+        return found
+
+    outputs = retried(graph, take)
     return {node.name: _named(spark, node, frame, named) for node, frame in outputs.items()}
 
 
-_IN_ONE_PASS: Final = (Input, Map, Filter, FlatMap, Negate, Concat, Arrange, Consolidate, Reduce, Threshold, Output)
+_ROW_BY_ROW: Final = (Input, Map, Filter, Concat, Arrange, Join, PartneredJoin)
+"""Operators whose rows come from rows, each there once, without sums and users' functions."""
+_IN_ONE_PASS: Final = (*_ROW_BY_ROW, FlatMap, Negate, Consolidate, Reduce, Threshold, Output)
 
 
 class _Inputs:
@@ -105,48 +144,24 @@ class _Inputs:
         return {n: f and attrs.evolve(f, inserted=n in self._inserted) for n, f in frames.items()}
 
 
-def _step(  # noqa: PLR0917 - made in one place
-    spark: SparkSession,
-    graph: Graph,
-    inputs: dict[Input, Frame | None],
-    strategy: Strategy,
-    as_they_come: Mapping[Output, bool],
-    in_driver: int,
-) -> dict[Output, Frame | None]:
-    """Return the outputs' updates: consolidated and worked out, but for those that are given as they come.
-
-    Where these are sure to have no errors, there is nothing to be worked out.
-    """
+def _promised(inputs: dict[Input, Frame | None]) -> dict[Input, Frame | None]:
+    """Return updates of inputs that have no row twice where that is promised."""
     for node, frame in inputs.items():
         if node.unique and frame is not None:
             check_unique(node, frame)
-    step = Step(spark, graph, inputs, strategy)
-    step.as_they_come, step.loops_in_driver = as_they_come, in_driver
-    step.run()
-    found = {}
-    for output in graph.outputs.values():
-        change = step.deltas[output]
-        lazy = as_they_come.get(output, False) and strategy is not CAREFUL
-        found[output] = change if change is None or lazy else computed(change)
-    return found
-
-
-def _sources(graph: Graph, output: Output) -> list[Node]:
-    """Return the nodes that an output is made of."""
-    return [graph.nodes[i] for i in nx.ancestors(graph.digraph, output.id)]
-
-
-def _is_linear(graph: Graph, output: Output) -> bool:
-    """Return whether an output's rows are each made of one row of an input, with its count."""
-    return all(isinstance(n, (Input, Map, Filter, FlatMap, Concat)) for n in _sources(graph, output))
+    return inputs
 
 
 def _is_sure(graph: Graph, output: Output, data: Mapping[Input, Given]) -> bool:
-    """Return whether an output of this kind has no errors, as far as the schemas tell."""
-    for node in _sources(graph, output):
-        if isinstance(node, FlatMap) or (isinstance(node, Input) and (node.unique or _may_lack_values(node, data))):
+    """Return whether an output of rows has no errors, as far as the schemas tell: then nothing need be worked out."""
+    for node in (graph.nodes[i] for i in nx.ancestors(graph.digraph, output.id)):
+        if not isinstance(node, _ROW_BY_ROW):
+            return False
+        if isinstance(node, Input) and (node.unique or _may_lack_values(node, data)):
             return False
         expressions = node.columns if isinstance(node, Map) else [node.predicate] if isinstance(node, Filter) else []
+        if isinstance(node, PartneredJoin) and node.condition is not None:
+            expressions = [node.condition]
         if not all(map(cannot_fail, expressions)):
             return False
     return True

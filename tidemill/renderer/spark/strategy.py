@@ -18,6 +18,7 @@ from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.renderer.spark import native
 from tidemill.renderer.spark.frames import Frame, consolidated
 from tidemill.renderer.spark.keyed_tasks import Layout
+from tidemill.renderer.spark.native_windows import native_windows
 from tidemill.renderer.spark.scalars import native_sql
 
 
@@ -44,6 +45,10 @@ class Strategy:
         if not self.trusts_catalyst:
             return False
         return native.is_native(node, frame, floats=self.adds_floats) if isinstance(node, Reduce) else not node.function
+
+    def windows(self, node: Reduce, frame: Frame) -> Frame | None:
+        """Return the values of window calls as `native_windows` does; None where the kernels have to find them."""
+        return native_windows(node, frame, floats=self.adds_floats) if self.trusts_catalyst else None
 
     def summed(self, node: Node, frame: Frame, layout: Layout) -> DataFrame | None:
         """Return sums for each key and time as `native.summed` does; None where the kernels have to add up."""

@@ -81,9 +81,10 @@ class _Reader:
         self.found.append(updates)
 
 
-def windows_at_one_time(node: Reduce, updates: UpdateArray, interner: Interner) -> UpdateArray | None:
+def windows_at_one_time(node: Reduce, updates: UpdateArray, interner: Interner, *, as_rows: bool) -> UpdateArray | None:
     """Return rows with diffs, all at one time, with the values of window calls; None where there is an error.
 
+    With ``as_rows`` they are given one by one, equal ones too.
     A Reduce does the same, and three times as long: it looks for times at which each partition may change.
     """
     windows: Any = node.logic
@@ -102,4 +103,4 @@ def windows_at_one_time(node: Reduce, updates: UpdateArray, interner: Interner) 
         rows[column].take(source, out=change[place])
     change[len(kept) : -1] = values
     change[-1] = 1
-    return change if (counts == 1).all() else consolidated(change)  # rows that differ still do, with values
+    return change if as_rows or (counts == 1).all() else consolidated(change)  # rows that differ still do, with values
