@@ -46,7 +46,8 @@ ON_SPARK: Final = {
     "FlatMap": "Python, on whole partitions",
     "Inspect": "Python, on whole partitions",
     "Join": "Spark's join",
-    "Reduce": "Spark's `groupBy` and windows for exact sums at ordered times; the kernels otherwise",
+    **dict.fromkeys(("OuterJoin", "SemiJoin", "AntiJoin"), "Spark's join, of rows without times; else lowered"),
+    "Reduce": "Spark's `groupBy` and windows for exact sums and window calls; the kernels otherwise",
     "Retime": "Spark's arithmetic by fixed steps; Python by a function",
     "Threshold": "Spark's `groupBy` and windows for distinct at ordered times; the kernels otherwise",
 }

@@ -363,13 +363,14 @@ def render(
     out.
 
     So frames without times are plain batch computing: all rows at time 0, each there once. Where no frame has times or
-    diffs, an output that is only selected, filtered, mapped and concatenated is not consolidated: it has an update for
-    each row, equal ones too. Nor is it worked out, unless something may fail on the way or a column may not be NULL: it
-    is what Spark's own select is, computed when it is read; what is no valid int64 or date here is an error of Spark's
-    then.
+    diffs, an output of rows that are there once each, as those that are selected, filtered, mapped, concatenated and
+    joined, is not consolidated: it has an update for each row, equal ones too. Nor is one of selects, filters and joins
+    worked out, unless something may fail on the way or a column may not be NULL: it is what Spark's own query is,
+    computed when it is read; what is no valid int64 or date here is an error of Spark's then.
 
-    Cost: inputs with times, and those of joins and loops, are read once to be checked, and once or more to be computed
-    with; others are checked as they are read. Joins, distinct and sums outside of loops are plain Spark, what else
+    Cost: inputs with times, and those of loops, are read once to be checked, and once or more to be computed with;
+    others are checked as they are read. Joins, distinct and sums outside of loops are plain Spark; outer, semi and anti
+    joins are where all that comes to them are rows without times and diffs, else they are made of others. What else
     needs the logic of times runs in Python on the executors, which need tidemill installed.
 
     A loop into which no more than ``in_driver`` updates come is taken in the driver, by the embedded engine: what comes
@@ -380,7 +381,6 @@ def render(
 
     Where executors are lost on the way, and with them what was worked out, it begins anew, up to three times. What is
     returned lies on the executors, as after Spark's ``localCheckpoint``: what is to outlive these has to be written.
-    Sums, means and variances of floats of up to 10,000 groups are finished in this process, and are there.
 
     Errors as from a run: `StepError` where a step could not be taken. An error in what no output's value depends on may
     go unnoticed. `RowError` and `TimeError` for DataFrames that do not fit; `EngineError` for a session without ANSI
@@ -395,11 +395,11 @@ def render(
     """
     _need_spark()
     from tidemill.renderer.spark.render import render as rendered  # noqa: PLC0415 - nothing else imports pyspark
-    from tidemill.renderer.spark.step import COMPOSITES  # noqa: PLC0415
 
     flow.graph.freeze()
     graph = without_keys(flow.graph)  # frames are updates, of which several rows may have one key
-    return rendered(optimised(graph, passes, COMPOSITES), spark, frames, time, diff, in_driver=in_driver)
+    plan = functools.partial(optimised, graph, passes)
+    return rendered(plan, spark, frames, time, diff, in_driver)
 
 
 def local_spark(master: str = "local[*]", **settings: str) -> SparkSession:

@@ -3,22 +3,23 @@
 import datetime as dt
 import logging
 import math
-import random
 from fractions import Fraction
 
 import pytest
-from elsewhere import fetching_at_most
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from running import examples
 
 import tidemill as tm
-from tidemill.renderer.spark import few_groups
-from tidemill.renderer.spark.exact_floats import FAR, NEAR, Limbs
-from tidemill.renderer.spark.exact_parts import cut
-from tidemill.renderer.spark.exact_squares import FARTHER, NEAREST, Squared, with_floats
-from tidemill.renderer.spark.native import selected
+from tidemill.renderer.spark.exact_floats import (
+    SQUARES,
+    SUMMED,
+    WITH_SQUARES,
+    selected_squares,
+    sums_of_squares,
+    with_spreads,
+)
 from tidemill.testing import all_at_once, check_equivalent
 
 KX = {"k": "int64", "x": "float64"}
@@ -44,9 +45,9 @@ def held_by(limbs, high):
     )
 
 
-def groups_of(limbs, high=None):
-    held = held_by(limbs, limbs.first + limbs.room if high is None else high)
-    return st.lists(st.lists(st.tuples(held, st.sampled_from([1, 1, 1, -1, 2, 20])), max_size=7), max_size=60)
+def groups_of(limbs):
+    lines = st.tuples(held_by(limbs, limbs.high), st.sampled_from([1, 1, 1, -1, 2, 20]))
+    return st.lists(st.lists(lines, max_size=7), max_size=60)
 
 
 def close(low, high):
@@ -71,83 +72,46 @@ def rounded(group):
     return float(sum((Fraction(x) * n for x, n in group), Fraction()))
 
 
-def summed_by(limbs, spark, groups, *, in_floats):
-    """Return groups' sums; those of rows that are there once, or with counts."""
-    counted = [(g, x, n) for g, group in enumerate(groups) for x, n in [*group, (0.0, 1), (None, 1)]]
-    lines = [(g, x and x + 0.0, n) for g, x, n in counted]
+def summed_by(limbs, spark, groups, *more):
+    """Return lines of the sums of groups' limbs, and of what else is selected and added up."""
+    lines = [(g, x and x + 0.0, n) for g, group in enumerate(groups) for x, n in [*group, (0.0, 1), (None, 1)]]
     data = spark.createDataFrame(lines, "g int, c0 double, d bigint")
-    selects, texts = cut({"part": limbs.chain("coalesce(c0, 0D)")})
-    parts = limbs.parts(0, texts["part"]).items()
-    times = "" if in_floats else " * d"
-    sums = [F.expr(part.sum(in_floats=in_floats, times=times)).alias(name) for name, part in parts]
-    sums = with_floats(selected(data, selects).groupBy("g").agg(*sums), [0], limbs, [])
-    lines = sums.selectExpr("g", "total0", f"{limbs.as_decimal(0) or 'total0'} AS s").collect()
-    assert all(line.s == line.total0 for line in lines)
-    return {line.g: line.s for line in lines}
+    selects, sums = limbs.selected("c0", "coalesce(c0, 0D)"), limbs.sums("c0", "d")
+    for made, added in more:
+        selects, sums = selects + made, sums | added
+    return data.selectExpr("*", *selects).groupBy("g").agg(*(F.expr(s).alias(n) for n, s in sums.items()))
+
+
+@examples(8)
+@given(drawn=groups_of(SUMMED))
+def test_sums_are_exact_and_rounded_once(spark, drawn):
+    held = [[(x, n) for x, n in group if abs(x) < 2.0**38] for group in drawn]  # so that decimals hold the sums
+    groups = [*close(SUMMED.units[-1], 41), *held]
+    lines = summed_by(SUMMED, spark, groups).selectExpr("g", f"{SUMMED.as_decimal('c0')} AS s").collect()
+    expected = {g: rounded(group) + 0.0 for g, group in enumerate(groups)}
+    assert {line.g: line.s.hex() for line in lines} == {g: s.hex() for g, s in expected.items()}
+
+
+@examples(8)
+@given(drawn=groups_of(WITH_SQUARES))
+def test_sums_of_squares_are_exact(spark, drawn):
+    low, bit = WITH_SQUARES.units[-1], Fraction(2) ** WITH_SQUARES.units[-1]
+    largest = [(math.nextafter(2.0**WITH_SQUARES.high, 0), 3), (scaled(1, low), 1), (scaled(-1, 37), 2)]
+    groups = [[(x, n) for x, n in group if Fraction(x) % bit == 0] for group in [largest, *drawn]]
+    squares = selected_squares("c0", "coalesce(c0, 0D)"), sums_of_squares("c0", "d")
+    lines = summed_by(WITH_SQUARES, spark, groups, squares).withColumn("n0", F.lit(7).cast("bigint"))
+    for line in with_spreads(lines, [0], [0]).collect():
+        total = sum((Fraction(x) * n for x, n in groups[line.g]), Fraction())
+        of_squares = sum((Fraction(x) ** 2 * n for x, n in groups[line.g]), Fraction())
+        assert WITH_SQUARES.whole(line[name] for name in WITH_SQUARES.names("c0")) == total / bit
+        assert SQUARES.whole(line[name] for name in SQUARES.names("c0_square")) == of_squares / bit**2
+        assert line.total0 == float(total)
+        assert line.v0 == float((of_squares * 7 - total**2) / 42)
 
 
 def one_by_one(group):
     """Return a group whose rows are there once, as often as they are counted, up to some times."""
     return [(x, 1) for x, n in group for _ in range(min(n, 20))]
-
-
-WAYS = {"near": (NEAR, False), "near, in floats": (NEAR, True), "far": (FAR, False)}
-
-
-@pytest.mark.parametrize(("limbs", "in_floats"), WAYS.values(), ids=WAYS.keys())
-@examples(6)
-@given(data=st.data())
-def test_sums_are_exact_and_rounded_once(spark, limbs, in_floats, data):
-    high = limbs.first + limbs.room if limbs is FAR else limbs.units[-1] + 125 - 8  # of decimals
-    groups = [*close(limbs.units[-1], high - 1), *data.draw(groups_of(limbs, high))]
-    groups = [one_by_one(group) for group in groups] if in_floats else groups
-    found = summed_by(limbs, spark, groups, in_floats=in_floats)
-    expected = {g: rounded(group) for g, group in enumerate(groups)}
-    assert {g: s.hex() for g, s in found.items()} == {g: (s + 0.0).hex() for g, s in expected.items()}
-
-
-def squares_by(squared, spark, groups, *, in_floats):
-    """Return the sums that groups' limbs and squares come to, and counts."""
-    lines = [(g, x + 0.0, n) for g, group in enumerate(groups) for x, n in group]
-    data = spark.createDataFrame(lines, "g int, c0 double, d bigint")
-    selects, texts = cut({"part": squared.limbs.chain("c0"), **squared.chains(0)})
-    data = selected(data, [*squared.selects({0: "c0"}), *selects])
-    parts = squared.limbs.parts(0, texts["part"]) | squared.parts(0, texts)
-    times = "" if in_floats else " * d"
-    sums = [F.expr(part.sum(in_floats=in_floats, times=times)).alias(name) for name, part in parts.items()]
-    lines = data.groupBy("g").agg(*sums, F.sum("d").alias("n")).collect()
-    names = squared.limbs.names(0), squared.names(0)
-    return {line.g: (*([line[n] for n in some] for some in names), line.n) for line in lines}
-
-
-SQUARES = {
-    "near": (NEAREST.squared, False),
-    "near, in floats": (NEAREST.squared, True),
-    "far": (FARTHER.squared, False),
-    "few bits": (Squared(Limbs(10, 20, 3, room=20)), True),
-}
-
-
-@pytest.mark.parametrize(("squared", "in_floats"), SQUARES.values(), ids=SQUARES.keys())
-@examples(6)
-@given(data=st.data())
-def test_sums_of_squares_are_exact(spark, squared, in_floats, data):
-    high, low = squared.limbs.first + squared.limbs.room, squared.limbs.units[-1]
-    drawn = data.draw(groups_of(squared.limbs))
-    groups = [[(math.nextafter(2.0**high, 0), 3), (scaled(1, low), 1), (scaled(-1, high - 1), 2)], *drawn]
-    groups = [group for group in groups if group]
-    groups = [one_by_one(group) or [(0.0, 1)] for group in groups] if in_floats else groups
-    groups = [[(x, n) for x, n in group if Fraction(x) % Fraction(2) ** low == 0] or [(0.0, 1)] for group in groups]
-    for g, (limbs, places, count) in squares_by(squared, spark, groups, in_floats=in_floats).items():
-        total = sum(Fraction(x) * n for x, n in groups[g])
-        of_squares = sum(Fraction(x) ** 2 * n for x, n in groups[g])
-        assert squared.limbs.whole(limbs) == total * 2**-low
-        assert squared.limbs.whole(places) == of_squares * 2 ** -squared.units[-1]
-        if count > 1:
-            variance = (of_squares * count - total**2) / (count * (count - 1))
-            assert squared.variance([*limbs, *places, count]) == float(variance)
-        elif count == 1:
-            assert squared.variance([*limbs, *places, count]) is None
 
 
 def near(middle, exponent):
@@ -164,7 +128,7 @@ CLOSE = [near(0.6, -40), near(1000.1, -30), near(-(2.0**20) - 0.1, -12), st.inte
 def test_variances_are_exact_and_rounded_once(spark, counted, data):
     flow = tm.Dataflow("spreads")
     flow.output("out", flow.input("rows", KX).group_by("k").agg(v=tm.variance("x"), e=tm.stddev("x")))
-    groups = [[(x, abs(n)) for x, n in group if abs(x) < 2.0**31] for group in data.draw(groups_of(Limbs(-20, 13, 4)))]
+    groups = [[(x, abs(n)) for x, n in group] for group in data.draw(groups_of(WITH_SQUARES))]
     groups += [[(1e8 + 0.01, 1), (1e8 + 0.02, 1)], [(0.1, 3)], [(2.0**30 - 1, 1000), (-(2.0**-63), 1000)], [(5.0, 1)]]
     groups += [[(x, 1) for x in data.draw(st.lists(values, min_size=2, max_size=9))] for values in CLOSE]
     groups += [[(134217727.0, 1), (0.0, 1)], [(0.1, 2), (math.nextafter(0.1, 1), 1)], [(9.99, 7)]]
@@ -187,7 +151,7 @@ def test_variances_are_exact_and_rounded_once(spark, counted, data):
 def test_variances_are_of_sums_made_by_spark(spark):
     flow = tm.Dataflow("spreads")
     flow.output("o", flow.input("rows", KX).group_by("k").agg(v=tm.variance("x")))
-    assert "square1_5" in flow.explain(spark=spark)
+    assert "square_limb5" in flow.explain(spark=spark)
 
 
 def flow_of_sums(*, spreads=True):
@@ -222,32 +186,12 @@ def history(values, latest):
     return given + [((k, x), latest + 1, -n) for (k, x), _, n in given[::2]]
 
 
-@pytest.mark.parametrize("few", [0, 1000], ids=["by Spark", "by the driver"])
-def test_more_rows_of_a_group_than_add_up_as_floats_are_added_up_in_whole_numbers(spark, caplog, monkeypatch, few):
-    monkeypatch.setattr(few_groups, "FEW", few)
-    monkeypatch.setattr(Limbs, "most_rows", 3)
-    caplog.set_level(logging.INFO, "tidemill.spark")
-    flow = tm.Dataflow("sums")
-    rows = flow.input("rows", KX)
-    flow.output("out", rows.group_by("k").agg(**SUMS, v=tm.variance("x")))
-    for many, tries in ((3, 0), (4, 1)):
-        caplog.clear()
-        values = [(1, 0.1 * i) for i in range(many)] + [(2, None)] * 9
-        data = spark.createDataFrame(values, "k bigint, x double")
-        found = tm.render(flow, spark, {"rows": data})["out"]
-        with flow.start(tm.Reference()) as run:
-            run.insert("rows", values)
-            run.close_inputs()
-            assert sorted(tuple(r)[:-2] for r in found.collect()) == sorted(run.snapshot("out"))
-        assert len([r for r in caplog.records if LONG in r.getMessage()]) == tries
-
-
-LONG, KERNELS = "floats in more limbs", "floats added up by the kernels"
+KERNELS = "floats added up by the kernels"
 CASES = {
     "near": (ORDINARY, True, []),
-    "far": ([*ORDINARY, 2.0**-80, -(2.0**37)], True, [LONG]),
-    "far, without squares": ([*ORDINARY, *FAR_APART], False, [LONG]),
-    "kernels": ([*ORDINARY, *EXTRAORDINARY], True, [LONG, KERNELS]),
+    "far for squares": ([*ORDINARY, 2.0**-80, -(2.0**39)], True, [KERNELS]),
+    "far": ([*ORDINARY, *FAR_APART], False, [KERNELS]),
+    "extraordinary": ([*ORDINARY, *EXTRAORDINARY], True, [KERNELS]),
 }
 
 
@@ -269,7 +213,7 @@ def test_the_group_without_keys_has_a_row_at_the_least_time(spark, updates):
 
 
 @pytest.mark.parametrize("size", [2.0**41, 2.0**69], ids=["near", "far"])
-def test_limbs_that_overflow_are_added_up_in_more_or_by_the_kernels(spark, size):
+def test_limbs_that_overflow_are_added_up_by_the_kernels(spark, size):
     updates = [((1, size), 0, 1 << 30), ((1, size), 0, 1 << 29), ((1, 0.1), 0, 1)]
     check_equivalent(flow_of_sums(), {"rows": updates}, engines=["reference", "spark"], batchings=[all_at_once])
 
@@ -280,21 +224,15 @@ def sums_by_key():
     return flow
 
 
-@pytest.mark.parametrize("few", [0, 1], ids=["by Spark", "by the driver"])
-def test_a_sum_too_long_for_a_decimal_is_rounded_by_the_driver_or_added_up_in_more_limbs(
-    spark, caplog, monkeypatch, few
-):
-    monkeypatch.setattr(few_groups, "FEW", few)
+def test_a_sum_too_long_for_a_decimal_is_added_up_by_the_kernels(spark, caplog):
     caplog.set_level(logging.INFO, "tidemill.spark")
     data = spark.sql("SELECT CAST(1 AS bigint) k, 4e12D x FROM range(100)")
     found = tm.render(sums_by_key(), spark, {"rows": data})["by key"]
     assert [tuple(row) for row in found.collect()] == [(1, 4e14, 4e12, 100, 100, 0, 1)]
-    assert len([r.getMessage() for r in caplog.records if LONG in r.getMessage()]) == 1 - few
+    assert len([r.getMessage() for r in caplog.records if KERNELS in r.getMessage()]) == 1
 
 
-@pytest.mark.parametrize("few", [0, 1000], ids=["by Spark", "by the driver"])
-def test_averages_of_nothing_but_zeros_have_no_sign(spark, monkeypatch, few):
-    monkeypatch.setattr(few_groups, "FEW", few)
+def test_averages_of_nothing_but_zeros_have_no_sign(spark):
     flow = tm.Dataflow("zeros")
     rows = flow.input("rows", {"k": "int64", "x": "float64", "i": "int64"}).negate()
     flow.output("means", rows.group_by("k").agg(x=tm.avg("x"), i=tm.avg("i"), s=tm.sum("x")))
@@ -334,19 +272,16 @@ ROWS_OF_ALL_KINDS = st.tuples(
 )
 
 
-@pytest.mark.parametrize("few", [3, 1000], ids=["of some groups", "of all groups"])
 @pytest.mark.parametrize("counts", [(1,), (1, 1, 2, -1)], ids=["rows", "with counts"])
 @examples(4)
 @given(data=st.data())
-def test_what_the_driver_finishes_is_what_the_reference_engine_has(spark, few, counts, data):
+def test_mixtures_are_what_the_reference_engine_has(spark, counts, data):
     rows = data.draw(st.lists(st.tuples(ROWS_OF_ALL_KINDS, st.sampled_from(counts)), max_size=12))
     flow = flow_of_mixtures()
     names = [*MIXED, *(["diff"] if len(counts) > 1 else [])]
     lines = [row if len(counts) == 1 else (*row, n) for row, n in rows if n > 0 or (row, 2) in rows]
     kinds = "k bigint, x double, i bigint, b boolean, d date, w timestamp_ntz" + ", diff bigint" * (len(counts) > 1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(few_groups, "FEW", few)
-        frames = tm.render(flow, spark, {"rows": spark.createDataFrame(lines, kinds)}, time="at")
+    frames = tm.render(flow, spark, {"rows": spark.createDataFrame(lines, kinds)}, time="at")
     with flow_of_mixtures().start(tm.Reference()) as run:
         run.update(
             "rows", [(line[: len(MIXED)], 0, line[len(MIXED)] if len(line) > len(MIXED) else 1) for line in lines]
@@ -358,60 +293,13 @@ def test_what_the_driver_finishes_is_what_the_reference_engine_has(spark, few, c
             assert found == sorted(repr((*row, 0, 1)) for row in run.snapshot(name))
 
 
-def test_sums_of_few_groups_are_read_without_a_job(spark):
+def test_sums_are_worked_out_once(spark):
     data = spark.sql("SELECT id % 10 k, id / 10D x FROM range(1000)")
-    found = tm.render(sums_by_key(), spark, {"rows": data})["by key"]
-    before = len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
-    assert len(found.collect()) == 10
-    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(None)) == before
-
-
-@pytest.fixture
-def many_partitions(spark):
-    settings = {
-        "spark.sql.shuffle.partitions": "12",
-        "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1",
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "1",
-    }
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
-
-
-@pytest.mark.usefixtures("many_partitions")
-def test_few_groups_in_many_partitions_are_read_by_some_jobs(spark):
-    data = spark.sql("SELECT id % 100 k, id / 10D x FROM range(1000)")
     tracker = spark.sparkContext.statusTracker()
     before = len(tracker.getJobIdsForGroup(None))
     found = tm.render(sums_by_key(), spark, {"rows": data})["by key"]
-    assert len(tracker.getJobIdsForGroup(None)) - before <= 5, "a shuffle, and partitions by more and more at once"
-    assert {row.k: row.s for row in found.collect()} == {k: sum(range(k, 1000, 100)) / 10 for k in range(100)}
-
-
-def test_many_groups_are_not_fetched_and_shuffled_once(spark, monkeypatch):
-    """The rows go through Spark once: a second time would be another shuffle's stage."""
-    monkeypatch.setattr(few_groups, "FEW", 5)
-    data = spark.sql("SELECT id % 10 k, id / 10D x FROM range(1000)")
-    tracker = spark.sparkContext.statusTracker()
-    before = set(tracker.getJobIdsForGroup(None))
-    found = tm.render(sums_by_key(), spark, {"rows": data})["by key"]
-    jobs = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup(None)) - before]
-    done = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
-    assert sum(stage.numCompletedTasks for stage in done if stage and stage.numTasks == 2) <= 2
     assert {row.k: row.s for row in found.collect()} == {k: sum(range(k, 1000, 10)) / 10 for k in range(10)}
-
-
-def test_groups_whose_keys_are_too_long_to_be_fetched_are_finished_by_spark(spark):
-    flow = tm.Dataflow()
-    flow.output("sums", flow.input("rows", {"k": "string", "x": "float64"}).group_by("k").agg(s=tm.sum("x")))
-    one, other = (random.Random(seed).randbytes(200_000).hex() for seed in range(2))  # which Spark cannot make short
-    rows = spark.createDataFrame([(one, 0.1), (one, 0.2), (other, 0.5)], "k string, x double")
-    with fetching_at_most(spark, "100k"):
-        found = tm.render(flow, spark, {"rows": rows})["sums"]
-    assert {row.k: row.s for row in found.collect()} == {one: 0.1 + 0.2, other: 0.5}
+    assert len(tracker.getJobIdsForGroup(None)) - before <= 3, "a shuffle, the sums, and what is read"
 
 
 def test_rows_without_counts_are_added_up_like_those_with_counts(spark):
@@ -442,4 +330,4 @@ def test_sums_of_floats_are_planned_by_spark(spark):
     flow.output("o", flow.input("rows", KX).group_by("k").agg(**SUMS))
     plan = flow.explain(spark=spark)
     assert "run(" not in plan
-    assert "limb1_2" in plan
+    assert "c1_limb2" in plan

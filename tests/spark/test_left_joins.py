@@ -34,6 +34,7 @@ def test_records_do_not_pile_up_in_a_stack(spark, joined, passes, expected):
     flow = stack(DEPTH)
     frames = {"t": spark.createDataFrame(ROWS, "x long, y long")}
     frames |= {f"d{i}": spark.createDataFrame(ROWS, f"x long, z{i} long") for i in range(DEPTH)}
+    frames = {name: data.selectExpr("*", "1L AS diff") for name, data in frames.items()}  # else these are Spark's joins
     out = tm.render(flow, spark, frames, passes=passes)["out"]
     assert joined == expected
     assert sorted(tuple(row) for row in out.collect()) == [(i, i, i, i, 0, 1) for i in range(N)]
@@ -47,7 +48,7 @@ def test_readers_beside_joins_are_served_from_an_arrangement(spark):
         rows = rows.antijoin(flow.input(name, {"k": "int64"}), on="k")
     flow.output("out", rows)
     tables = {"t": [(1,), (2,), (3,)], "a": [(1,)], "b": [(2,)]}
-    frames = {name: spark.createDataFrame(rows, "k long") for name, rows in tables.items()}
+    frames = {name: spark.createDataFrame(rows, "k long").selectExpr("*", "1L diff") for name, rows in tables.items()}
     found = [tm.render(flow, spark, frames, passes=p)["out"].collect() for p in (True, WITHOUT)]
     assert found[0] == found[1] == [(3, 0, 1)]
     with flow.start(tm.Spark(spark)) as run:

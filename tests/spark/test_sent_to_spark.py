@@ -43,7 +43,7 @@ def test_names_in_errors_of_inputs_are_no_variables_of_spark():
     flow.output("out", flow.input("${env:HOME}", {"${env:PS1}": "int64"}))
     (node,) = flow.graph.inputs.values()
     one = Given(Texts(), {"c0": "n0", "t0": "0L", "d": "1L"}, [True])
-    frame = guarded_inputs({node: one}, Names(("time",), "diff"), {})[node]
+    frame = guarded_inputs({node: one}, Names(("time",), "diff"))[node]
     first, *_ = frame.data.selected
     assert "raise_error" in first
     assert "env:PS1" in first

@@ -264,7 +264,7 @@ def test_the_driver_and_executors_of_a_live_run_agree(spark, tmp_path, in_zone, 
 
 def test_a_whole_history_is_the_same_where_a_day_is_missing(spark, in_zone, monkeypatch):
     monkeypatch.setattr(large_windows, "LARGE", 3)  # days of more rows are cut into ranges of their order
-    monkeypatch.setattr(large_windows, "STRETCH", 2)
+    monkeypatch.setattr(large_windows, "RANGE_ROWS", 2)
     in_zone("Pacific/Apia")
     flow, found = over_moments(), events()
     updates = {

@@ -1,5 +1,8 @@
 """Tasks of window calls, run here: no session is needed to see what they make of a partition."""
 
+import functools
+
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -15,9 +18,11 @@ from tidemill.expressions.windows.bound import Windows
 
 pytest.importorskip("pyspark", reason="needs tidemill[spark]")
 
-from tidemill.renderer.spark.keyed_tasks import KeyedTask, KeyedTaskAtOneTime, layout_of
+from tidemill.renderer.spark import keyed_tasks
+from tidemill.renderer.spark.keyed_tasks import KeyedKernel, layout_of
 from tidemill.renderer.spark.row_tasks import row_task
-from tidemill.renderer.spark.window_tasks import WindowsAtOneTime
+from tidemill.renderer.spark.tasks import run_kernel
+from tidemill.renderer.spark.window_tasks import WindowsKernel
 
 
 def both(schema, calls, rows):
@@ -32,14 +37,15 @@ def both(schema, calls, rows):
         (given_to,) = source.inputs or (None,)
         if not isinstance(given_to, Input):  # it is given more than rows, or less
             continue
-        ends = {"lower": Antichain.minimum(1), "upper": Antichain()}
-        whole = {"keeps_state": False, "summed": False, "users": 1, "now": ()}
-        general = KeyedTaskAtOneTime(KeyedTask.of(node, layout=layout_of(node), **whole, **ends), (0,))
+        kernel = KeyedKernel(node, layout_of(node), 1, (), Antichain.minimum(1), Antichain(), time=(0,))
         table = arrow_table(given_to.schema, list(rows))
         columns = [*table.columns, pa.array([0] * len(rows)), pa.array(list(rows.values()))]
         batch = pa.table(columns, [*(f"c{i}" for i in range(table.num_columns)), "t0", "d"]).combine_chunks()
         made = [b.drop_columns(["t0"]) for b in row_task(source, 1)(iter(batch.to_batches()))]
-        yield [outcome(task, made) for task in (WindowsAtOneTime(general), general)]
+        found = outcome(functools.partial(run_kernel, kernel), made)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(keyed_tasks, "windows_at_one_time", lambda *_, **__: None)
+            yield found, outcome(functools.partial(run_kernel, kernel), made)
 
 
 @examples(40, least=40)
@@ -58,3 +64,26 @@ def test_errors_are_those_of_a_reduce():
         ((found, expected),) = both(schema, buckets, rows)
         assert found == expected
         assert what in found
+
+
+def test_a_step_loads_new_partitions_of_many_rows_whole():
+    """Its reader takes updates as they come from an operator that has partitions loaded: as one matrix."""
+    flow, engine = tm.Dataflow(), Nodes()
+    x = flow.input("x", {"k": "int64", "n": "int64"})
+    flow.output("y", x.with_columns(before=tm.lag("n").over(tm.Window.partition_by("k").order_by("n"))))
+    flow.start(engine)
+    (node,) = (n for n in engine.nodes if isinstance(n, Reduce))
+    count = 300_000
+    values = {
+        "c0": np.zeros(count, np.int64),
+        "c1": np.arange(count),
+        "c2": np.arange(count),
+        "t0": np.zeros(count, np.int64),
+        "d": np.ones(count, np.int64),
+    }
+    kernel = WindowsKernel(node, Antichain.minimum(1), Antichain())
+    columns = {name: values[name] for name in [f.name for f in kernel.given[:-1]]}
+    table = pa.table({**columns, "stored": np.zeros(count, np.bool_)})
+    made = pa.Table.from_batches(list(run_kernel(kernel, iter(table.to_batches()))))
+    assert made.num_rows == count
+    assert set(made.column("d").to_pylist()) == {1}

@@ -1,12 +1,21 @@
 """Window calls on Spark, rendered and live: the kernels, run on whole partitions in executors, say what the others do."""
 
 import datetime as dt
+import math
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_windows import cases
+from running import examples
 
 import tidemill as tm
+from tidemill.expressions.schema import Schema
+from tidemill.renderer.spark import step
+from tidemill.renderer.spark.types import struct
 from tidemill.testing import all_at_once, check_equivalent, time_by_time
 from tidemill.testing.spark_engines import SparkLive
 
@@ -129,3 +138,96 @@ def test_values_are_those_of_sparks_own_windows(spark):
     theirs = spark.sql(f"SELECT id, {texts} FROM given_rows ORDER BY id").collect()
     for name in SPARKS:
         assert [(r.id, r[name]) for r in ours] == [(r.id, r[name]) for r in theirs], name
+
+
+KTV = {"k": "string", "t": "float64", "v": "int64", "x": "float64", "s": "string", "b": "bool", "d": "decimal(6,2)"}
+KTV_TEXT = "k string, t double, v bigint, x double, s string, b boolean, d decimal(6,2)"
+V = tm.Window.partition_by("k").order_by(tm.desc("t"))
+SO_FAR = V.rows_between(tm.UNBOUNDED, 0)
+OWN = {
+    "number": tm.row_number().over(V),
+    "rank": tm.rank().over(V),
+    "dense": tm.dense_rank().over(V),
+    "percent": tm.percent_rank().over(V),
+    "dist": tm.cume_dist().over(V),
+    "third": tm.ntile(3).over(V),
+    "lag": tm.lag("s", 2, "none").over(V),
+    "lead": tm.lead("x").over(V),
+    "first": tm.first_value("v", ignore_nulls=True).over(V.rows_between(-2, 1)),
+    "last": tm.last_value("s").over(SO_FAR),
+    "second": tm.nth_value("x", 2).over(SO_FAR),
+    "near": tm.sum("v").over(V.rows_between(-2, 2)),
+    "floats": tm.sum("x").over(SO_FAR),
+    "mean": tm.avg("x").over(V.rows_between(-3, -1)),
+    "whole mean": tm.avg("v").over(V.rows_between(0, 3)),
+    "total": tm.sum("d").over(tm.Window.partition_by("k")),
+    "peers": tm.count("b").over(V.range_between(tm.UNBOUNDED, 0)),
+    "greatest": tm.max("x").over(V.groups_between(tm.UNBOUNDED, 0)),
+    "least": tm.min("s").over(SO_FAR),
+    "some": tm.bool_or("b").over(SO_FAR),
+    "all": tm.bool_and("b").over(tm.Window.partition_by("k", "b")),
+}
+"""Calls that mean the same in Spark's own windows."""
+ROWS_KTV = st.tuples(
+    st.sampled_from([None, "", "a", "b"]),
+    st.sampled_from([None, 0.0, -0.0, 1.0, math.nan]),
+    st.none() | st.integers(-3, 3),
+    st.sampled_from([None, 0.1, 1e9, -1e9, 2.0**-60, -0.0]),
+    st.sampled_from([None, "", "é", "z"]),
+    st.sampled_from([None, True, False]),
+    st.none() | st.decimals(-9, 9, places=2),
+)
+
+
+def agree(spark, flow, rows, text):
+    """Check that a rendering of rows has what the reference engine has, or an error as it has one."""
+    with flow.start(tm.Reference()) as run:
+        run.insert("x", rows)
+        try:
+            run.close_inputs()
+        except tm.errors.StepError as error:
+            with pytest.raises(type(error)):
+                [frame.collect() for frame in tm.render(flow, spark, {"x": spark.createDataFrame(rows, text)}).values()]
+            return
+        expected = {n: Counter({repr(r): c for r, c in run.snapshot(n).counts().items()}) for n in flow.graph.outputs}
+    for name, frame in tm.render(flow, spark, {"x": spark.createDataFrame(rows, text)}).items():
+        found: Counter[str] = Counter()
+        for *row, time, diff in map(tuple, frame.collect()):
+            assert time == 0
+            found[repr(tuple(tuple(v) if isinstance(v, list) else v for v in row))] += diff
+        assert found == expected[name], name
+
+
+@examples(3)
+@given(rows=st.lists(ROWS_KTV, max_size=25))
+def test_calls_of_rows_are_sparks_own_windows(spark, rows):
+    def refuse(*_given, **_named):
+        pytest.fail("computed by the kernels")
+
+    flow = tm.Dataflow()
+    x = flow.input("x", KTV)
+    flow.output("all", x.with_columns(**OWN))
+    flow.output("ranks", x.with_columns(rank=OWN["rank"]))
+    flow.output("numbered", x.select("k", "t").with_columns(number=OWN["number"], lag=tm.lag("t").over(V)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step, "KeyedRound", refuse)
+        agree(spark, flow, rows, KTV_TEXT)
+
+
+@examples(6)
+@given(cases())
+def test_windows_of_random_rows_are_those_of_the_reference_engine(spark, case):
+    schema, rows, calls = case
+    flow = tm.Dataflow()
+    x = flow.input("x", schema)
+    for name, call in calls.items():
+        flow.output(name, x.with_columns(**{name: call}))
+    given_rows = [row for row, count in rows.items() for _ in range(min(abs(count), 3))]
+    agree(spark, flow, given_rows, struct(Schema.of(schema)))
+
+
+def test_floats_far_apart_are_added_up_by_the_kernels(spark):
+    flow = tm.Dataflow()
+    near = tm.Window.partition_by("k").order_by("x").rows_between(-1, 0)
+    flow.output("y", flow.input("x", {"k": "int64", "x": "float64"}).with_columns(s=tm.sum("x").over(near)))
+    agree(spark, flow, [(1, 1e300), (1, math.inf), (2, 5e-324), (2, 0.5)], "k bigint, x double")

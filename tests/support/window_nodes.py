@@ -11,8 +11,8 @@ class Nodes:
         self.nodes = plan.taking(frozenset()).after().nodes
 
 
-def outcome(task, batches):
+def outcome(run, batches):
     try:
-        return sorted(map(repr, (row for b in task.run(iter(batches)) for row in b.to_pylist())))
+        return sorted(map(repr, (row for b in run(iter(batches)) for row in b.to_pylist())))
     except tm.errors.TidemillError as error:
         return str(error)

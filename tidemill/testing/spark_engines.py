@@ -92,8 +92,12 @@ class _Rendered:
             node.name: updates_of(spark, node, [(*row, *at, count) for row, at, count in updates], names)
             for node, updates in given.items()
         }
-        for name, frame in render(graph, spark, frames, time, diff, in_driver=in_driver).items():
+        for name, frame in render(lambda _: graph, spark, frames, time, diff, in_driver).items():
             output, width = graph.outputs[name], len(graph.outputs[name].schema)
             whole = Schema((*output.schema, *(Field(of, INT64) for of in names)))
-            traces[output] = {(row[:width], row[width:-1]): row[-1] for row in rows_of(whole, frame)}
+            trace = traces[output]
+            for *row, count in rows_of(whole, frame):  # an update may be there in several parts
+                update = tuple(row[:width]), tuple(row[width:])
+                trace[update] = trace.get(update, 0) + count
+            traces[output] = {update: count for update, count in trace.items() if count}
         return cls(traces)

@@ -23,7 +23,7 @@ from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import FLOAT64, INT64, STRING, DType
 from tidemill.renderer.runs import failures
-from tidemill.renderer.spark.frames import DIFF, Frame, Select, columns, names, times
+from tidemill.renderer.spark.frames import DIFF, Frame, columns, names, times
 from tidemill.renderer.spark.scalars import native_sql
 from tidemill.renderer.spark.types import spark_type, sql_type, struct
 
@@ -58,14 +58,9 @@ class Given:
     """Whether Spark says of a row's columns that they may be NULL."""
 
     @property
-    def select(self) -> Select:
-        """The select of the updates, of which nothing is checked yet."""
-        return Select(self.data, [f"{text} AS {name}" for name, text in self.texts.items()])
-
-    @property
     def updates(self) -> DataFrame:
         """The updates, of which nothing is checked yet."""
-        return self.select.data
+        return self.data.selectExpr(*(f"{text} AS {name}" for name, text in self.texts.items()))
 
 
 def given(node: Input, data: Any, named: Names) -> Given:
@@ -164,27 +159,24 @@ def is_invalid(node: Input, coordinates: int) -> Column:
     return F.expr(f"coalesce({whole}, false)")
 
 
-def guarded_inputs(
-    nodes: Mapping[Input, Given], named: Names, read: Mapping[Input, Sequence[int]]
-) -> dict[Input, Frame]:
+def guarded_inputs(nodes: Mapping[Input, Given], named: Names) -> dict[Input, Frame]:
     """Return the updates of inputs without columns of times, not checked yet: reading a value that is wrong raises.
 
     Spark's error is `INVALID` then, and `checked_inputs` finds out what is wrong. No job, so nothing is known of them
-    but that they are at time 0. Of inputs of which it is said which columns are `read`, rows have these, in this order.
+    but that they are at time 0.
     """
     coordinates = len(named.times)
     found: dict[Input, Frame] = {}
     for node, one in nodes.items():
-        texts = dict(one.texts)
-        kept = columns(len(node.schema)) if node not in read else [f"c{i}" for i in read[node]]
+        texts, row = dict(one.texts), columns(len(node.schema))
         for name, bad, _ in _violations(node, coordinates, one.texts):
-            if (name in kept or name == DIFF) and texts[name] != _ONE:
+            if (name in row or name == DIFF) and texts[name] != _ONE:
                 what = "the diff" if name == DIFF else f"column {node.schema.fields[int(name[1:])]}"
                 error = native_sql(BoundLiteral(f"{INVALID}: {node.where}, {what}", STRING))
                 texts[name] = f"IF({bad}, raise_error({error}), {texts[name]})"
-        row = [texts[name] for name in kept] + [texts[name] for name in (*times(coordinates), DIFF)]
-        guarded = attrs.evolve(one, texts=dict(zip(names(len(kept), coordinates), row, strict=True))).select
-        found[node] = Frame(guarded, len(kept), coordinates, (0,) * coordinates, cheap=True)
+        found[node] = Frame(
+            attrs.evolve(one, texts=texts).updates, len(row), coordinates, (0,) * coordinates, cheap=True
+        )
     return found
 
 

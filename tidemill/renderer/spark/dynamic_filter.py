@@ -29,9 +29,8 @@ from tidemill.renderer.embedded.operators.comparing import Value, truth
 from tidemill.renderer.embedded.operators.one_row import Move, OneRow
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, consolidated, names
 from tidemill.renderer.spark.linear import schema_of_updates
-from tidemill.renderer.spark.row_tasks import detached
 from tidemill.renderer.spark.scalars import native_sql
-from tidemill.renderer.spark.tasks import done_in_executors
+from tidemill.renderer.spark.tasks import detached, done_in_executors, encoded
 from tidemill.renderer.spark.types import struct
 
 _AT: Final = "at"
@@ -49,9 +48,8 @@ def moves_of(node: ComparingFilter, right: Frame | None) -> Moves:
     if right is not None:
         table = consolidated(right).data.select(*names(right.width, 1)).toArrow()
         types = [*node.inputs[1].schema.dtypes, INT64, INT64]
-        block = [encode_column(c.cast(t.arrow), t, interner) for c, t in zip(table.columns, types, strict=True)]
         if len(table):
-            moves, _ = OneRow(node, interner).moves({}, np.stack(block))
+            moves, _ = OneRow(node, interner).moves({}, encoded(table.columns, types, interner))
     return Moves(node, interner, None, moves)
 
 

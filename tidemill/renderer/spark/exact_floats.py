@@ -1,76 +1,56 @@
-"""Exact sums of floats by Catalyst: each float cut without error into parts, whose sums are whole numbers: limbs.
+"""Exact sums and variances of floats by Catalyst: each float is cut into limbs, whose sums are whole numbers.
 
-`NEAR` limbs hold what most tables have: all digits of floats from 2**-26, or 0.000000015, on, up to 2**45. Floats that
-have bits elsewhere, NaN and the infinities raise `OUTSIDE`, as do more rows of a group than add up as floats: the step
-is then taken again with `FAR`, and then with the kernels' sums, which have no limits.
+A float is rounded to a multiple of 2**-6, say; what is left of it is a float as well, and is rounded to a multiple of
+2**-42, and so on: these parts, as whole numbers of their units, add up exactly. A square is two floats, exactly: the
+product as it is rounded, and the error of that, which halves of few bits tell (Dekker 1971); both are cut alike.
+
+Sums of limbs become the next float by way of Java's decimals; where variances are wanted, by Python's whole numbers.
+Floats with bits outside of the limbs, NaN and the infinities raise `OUTSIDE`: the kernels add these up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T  # noqa: N812 - what everybody calls it
 
-from tidemill.renderer.spark.exact_parts import EXACT_BITS, ROUNDED_BITS, Chain, Part, rounded
+from tidemill.boundary.exact_sums import variance_of
 
 OUTSIDE: Final = "tidemill: a float that limbs do not hold"
 
+_RAISE: Final = f"CAST(raise_error('{OUTSIDE}') AS double)"
+_EXACT_BITS: Final = 53
+"""Whole numbers of so many bits are floats."""
 _DECIMAL_BITS: Final = 126
 """Numbers of so many bits have 38 decimal digits, the most that Spark's decimals may have."""
-_RAISE: Final = f"raise_error('{OUTSIDE}')"
+_HALVES: Final = f"{2.0**27 + 1!r}D"
+"""A float times this, less what that is more than the float, is its upper 26 bits."""
+
+Batches = Iterator[pa.RecordBatch]
 
 
 @attrs.frozen
 class Limbs:
-    """What limbs are multiples of, as powers of two: the first, and each of the others by ``width`` below."""
+    """What limbs are multiples of, as powers of two: ``first``, and each of the others by ``width`` below."""
 
     first: int
     width: int
     count: int
-    room: int = attrs.field(default=ROUNDED_BITS, kw_only=True)
-    """How many bits a float's first limb may have: a sum of limbs has 63."""
-    in_floats: bool = attrs.field(default=False, kw_only=True)
-    """Whether parts of rows that are there once are added up as floats."""
+    high: int
+    """Floats from 2**high on are not held. It is at most 51 above the first: rounding has no bits for more."""
 
     @property
     def units(self) -> list[int]:
         """The powers of two, the highest first."""
         return [self.first - self.width * i for i in range(self.count)]
 
-    @property
-    def in_one(self) -> int:
-        """How many of the last unit are one."""
-        return 1 << (self.width * (self.count - 1) - self.first)
-
-    @property
-    def most_rows(self) -> int:
-        """Of how many rows parts of ``width`` bits add up as floats."""
-        return 1 << (EXACT_BITS - self.width)
-
-    def names(self, column: int) -> list[str]:
-        """Return the names of the sums of the limbs of an input's column."""
-        return [f"limb{column}_{i}" for i in range(self.count)]
-
-    def chain(self, value: str) -> Chain:
-        """Return how a float is cut into limbs."""
-        return Chain(value, self.units[:-1])
-
-    def parts(self, column: int, texts: Sequence[str]) -> dict[str, Part]:
-        """Return what a chain came to, by the names of the sums; an error where limbs do not hold the float."""
-        *others, rest = texts
-        held = f"coalesce(abs(c{column}), 0D) < {2.0 ** (self.first + self.room)!r}D"
-        last = f"IF({held} AND {rounded(rest, self.units[-1])} = {rest}, {rest}, CAST({_RAISE} AS double))"
-        cuts = zip(self.names(column), [*others, last], self.units, strict=True)
-        return {n: Part(text, u, few_bits=self.room <= self.width or u != self.first) for n, text, u in cuts}
-
-    def counted(self, count: str) -> str:
-        """Return the count of a group's rows; an error where they are too many to add up as floats."""
-        return f"IF({count} <= {self.most_rows}L, {count}, CAST({_RAISE} AS bigint))" if self.in_floats else count
-
-    def total(self, sums: Sequence[int]) -> float:
-        """Return the float nearest to a sum of limbs."""
-        return self.whole(sums) / self.in_one
+    def names(self, column: str) -> list[str]:
+        """Return the names of the limbs of a column, and of their sums."""
+        return [f"{column}_limb{i}" for i in range(self.count)]
 
     def whole(self, sums: Iterable[int]) -> int:
         """Return the number that limbs come to, in units of the last."""
@@ -79,18 +59,116 @@ class Limbs:
             whole = (whole << self.width) + limb
         return whole
 
-    def as_decimal(self, column: int) -> str | None:
-        """Return the float nearest to a column's limbs, a decimal that Java rounds; None where limbs are too many."""
-        most = _DECIMAL_BITS - 1 - self.width * (self.count - 1)
-        if most < 0:
-            return None
-        sums = self.names(column)
-        whole = " + ".join(
-            f"CAST({s} AS decimal(20)) * {1 << (self.units[i] - self.units[-1])}BD" for i, s in enumerate(sums)
-        )
-        fits = f"{sums[0]} BETWEEN {-(1 << most)} AND {1 << most}"
-        return f"IF({fits}, CAST({whole} AS double) * {2.0 ** self.units[-1]!r}D, CAST({_RAISE} AS double))"
+    def selected(self, column: str, value: str) -> list[str]:
+        """Return the selects of a float's limbs, each made of those before it; the last raises if they do not hold it.
+
+        Spark knows columns of a select in the ones after them.
+        """
+        *names, last = self.names(column)
+        made, rest = [], value
+        for name, unit in zip(names, self.units, strict=False):
+            made.append(f"{_rounded(rest, unit)} AS {name}")
+            rest = f"({rest} - {name})"
+        held = f"abs({value}) < {2.0**self.high!r}D AND {_rounded(rest, self.units[-1])} = {rest}"
+        return [*made, f"IF({held}, {rest}, {_RAISE}) AS {last}"]
+
+    def sums(self, column: str, diff: str) -> dict[str, str]:
+        """Return the sums of a column's limbs, in whole numbers of their units."""
+        return _sums(self.names(column), self.units, diff)
+
+    def as_decimal(self, column: str) -> str:
+        """Return the float nearest to the limbs' sums: a decimal, which Java rounds; an error where it is too long."""
+        most = 1 << (_DECIMAL_BITS - 1 - self.width * (self.count - 1))
+        names, units = self.names(column), self.units
+        parts = (f"CAST({n} AS decimal(20)) * {1 << (u - units[-1])}BD" for n, u in zip(names, units, strict=True))
+        total = f"CAST({' + '.join(parts)} AS double) * {2.0 ** units[-1]!r}D"
+        return f"IF({names[0]} BETWEEN {-most} AND {most}, {total}, {_RAISE})"
 
 
-NEAR: Final = Limbs(-6, 24, 4, in_floats=True)
-FAR: Final = Limbs(20, 36, 5)
+SUMMED: Final = Limbs(-6, 36, 3, high=45)
+"""All digits of floats from 2**-26, or 0.000000015, on, up to 2**45."""
+WITH_SQUARES: Final = Limbs(8, 30, 4, high=38)
+"""The same where squares are added up too: from 2**-30 on, up to 2**38."""
+SQUARES: Final = Limbs(46, 30, 8, high=76)
+"""The limbs of their squares."""
+
+
+def _rounded(text: str, unit: int) -> str:
+    """Return a float as the next multiple of 2**unit: beside a number with that as its last bit, it loses the rest."""
+    beside = f"{1.5 * 2.0 ** (_EXACT_BITS - 1 + unit)!r}D"
+    return f"(({text} + {beside}) - {beside})"
+
+
+def _sums(names: Iterable[str], units: Iterable[int], diff: str) -> dict[str, str]:
+    return {n: f"sum(floor({n} * {2.0**-u!r}D) * {diff})" for n, u in zip(names, units, strict=True)}
+
+
+def _of_square(column: str) -> str:
+    return f"{column}_square"
+
+
+def selected_squares(column: str, value: str) -> list[str]:
+    """Return the selects of a square's limbs: of the product and of its error, which has none of the first limb."""
+    upper, product, error = (f"{column}_{part}" for part in ("upper", "product", "error"))
+    high, low = upper, f"({value} - {upper})"
+    made = [
+        f"{value} * {_HALVES} - ({value} * {_HALVES} - {value}) AS {upper}",
+        f"{value} * {value} AS {product}",
+        f"((({high} * {high} - {product}) + 2D * {high} * {low}) + {low} * {low}) AS {error}",
+    ]
+    rests = [product, error]
+    names = SQUARES.names(_of_square(column))
+    for i, (name, unit) in enumerate(zip(names[:-1], SQUARES.units, strict=False)):
+        parts = [_rounded(rest, unit) for rest in rests[: 2 if i else 1]]
+        cuts = [f"{name}_{side}" for side in ("product", "error")[: len(parts)]]
+        made += [f"{part} AS {cut}" for part, cut in zip(parts, cuts, strict=True)]
+        made.append(f"{' + '.join(cuts)} AS {name}")
+        rests[: len(cuts)] = [f"({rest} - {cut})" for rest, cut in zip(rests, cuts, strict=False)]
+    return [*made, f"{rests[0]} + {rests[1]} AS {names[-1]}"]
+
+
+def sums_of_squares(column: str, diff: str) -> dict[str, str]:
+    """Return the sums of the squares' limbs of a column."""
+    return SQUARES.sums(_of_square(column), diff)
+
+
+def with_spreads(sums: DataFrame, totals: Sequence[int], spreads: Sequence[int]) -> DataFrame:
+    """Return lines of sums with the total of each column beside them, and with the variance of those with squares."""
+    made = [T.StructField(f"total{c}", T.DoubleType()) for c in totals]
+    made += [T.StructField(f"v{c}", T.DoubleType()) for c in spreads]
+    return sums.mapInArrow(_task(totals, spreads), T.StructType([*sums.schema.fields, *made]))
+
+
+def _task(totals: Sequence[int], spreads: Sequence[int]) -> Callable[[Batches], Batches]:
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            made = batch
+            for c in totals:
+                made = made.append_column(f"total{c}", _column(batch, WITH_SQUARES.names(f"c{c}"), _total))
+            for c in spreads:
+                names = [*WITH_SQUARES.names(f"c{c}"), *SQUARES.names(_of_square(f"c{c}")), f"n{c}"]
+                made = made.append_column(f"v{c}", _column(batch, names, _variance))
+            yield made
+
+    return run
+
+
+def _column(batch: pa.RecordBatch, names: Iterable[str], made: Callable[[Sequence[int]], float | None]) -> pa.Array:
+    rows = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+    return pa.array(map(made, rows), pa.float64())
+
+
+def _total(sums: Sequence[int]) -> float:
+    return WITH_SQUARES.whole(sums) / (1 << -WITH_SQUARES.units[-1])
+
+
+def _variance(sums: Sequence[int]) -> float | None:
+    """Return the variance of a group, rounded once, from its limbs, its squares' limbs and its count."""
+    *limbs, count = sums
+    if count < 2:  # noqa: PLR2004
+        return None
+    total, squares = (
+        WITH_SQUARES.whole(limbs[: WITH_SQUARES.count]),
+        SQUARES.whole(limbs[WITH_SQUARES.count :]),
+    )
+    return variance_of(total, squares, count, 1 << -SQUARES.units[-1])

@@ -29,27 +29,11 @@ _Instead = Callable[[DataFrame], tuple[DataFrame, Mapping[str, int]]]
 _instead: ContextVar[_Instead | None] = ContextVar("tidemill_instead", default=None)
 
 
-@attrs.define(eq=False)
-class Select:
-    """A select of a DataFrame, made when it is asked for: what reads it may be one statement with it."""
-
-    source: DataFrame
-    texts: Sequence[str]
-    _made: DataFrame | None = attrs.field(default=None, init=False)
-
-    @property
-    def data(self) -> DataFrame:
-        """What is selected."""
-        if self._made is None:
-            self._made = self.source.selectExpr(*self.texts)
-        return self._made
-
-
 @attrs.frozen(eq=False)
 class Frame:
     """Updates, and what is known of them."""
 
-    selected: DataFrame | Select = attrs.field(alias="data")
+    data: DataFrame
     width: int
     """How many columns a row has."""
     coordinates: int
@@ -64,13 +48,6 @@ class Frame:
     consolidated: bool = False
     inserted: bool = False
     """Whether every diff is known to be 1."""
-    has_users_names: bool = False
-    """Whether columns have the names that they have for users, and are not to be read by other operators."""
-
-    @property
-    def data(self) -> DataFrame:
-        """The updates' DataFrame."""
-        return self.selected.data if isinstance(self.selected, Select) else self.selected
 
     def of(self, data: DataFrame, **known: Any) -> Frame:
         """Return other updates of the same width and time, of which nothing else is known but what is said."""
@@ -168,3 +145,12 @@ def united(frames: Sequence[Frame]) -> Frame | None:
 def is_small(frame: Frame) -> bool:
     """Return whether the updates are known to be few enough to be broadcast."""
     return frame.rows is not None and frame.rows * (frame.width + frame.coordinates + 1) <= _SMALL_CELLS
+
+
+def with_keys(data: DataFrame, keys: DataFrame, names_of_keys: Sequence[str], how: str = "left_semi") -> DataFrame:
+    """Return the lines that have one of these keys; or with "left_anti" those that have none of them."""
+    if not names_of_keys:
+        return data
+    renamed = keys.toDF(*(f"k_{name}" for name in names_of_keys))
+    same = " AND ".join(f"{name} <=> k_{name}" for name in names_of_keys)
+    return data.join(renamed, F.expr(same), how)

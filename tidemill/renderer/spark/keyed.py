@@ -1,14 +1,14 @@
 """Threshold, Reduce and the check of unique inputs by the embedded engine's kernels, a partition of keys at a time.
 
 In a round, the new updates, the stored updates of their keys and the pending times that are due come together in one
-table, partitioned by key; `KeyedTask` does the rest. Of the state, only what the touched keys have is shuffled.
+table, partitioned by key; `KeyedKernel` does the rest. Of the state, only what the touched keys have is shuffled.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import attrs
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -16,24 +16,24 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Node, Reduce
-from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.spark.frames import (
     DIFF,
     Frame,
     checkpointed,
+    columns,
     consolidated,
     is_small,
     materialised,
     times,
     united,
+    with_keys,
 )
-from tidemill.renderer.spark.keyed_tasks import DUE, KIND, NEW, STORE, KeyedTask, KeyedTaskAtOneTime, Layout, layout_of
+from tidemill.renderer.spark.keyed_tasks import DUE, KIND, NEW, STORE, KeyedKernel, Layout, layout_of
+from tidemill.renderer.spark.large_windows import windows_of_large
 from tidemill.renderer.spark.state import Round
-from tidemill.renderer.spark.tasks import done_in_executors
-from tidemill.renderer.spark.types import spark_type, struct
-from tidemill.renderer.spark.window_tasks import WindowsAtOneTime
-from tidemill.renderer.spark.windows import windows_of_large
+from tidemill.renderer.spark.tasks import applied
+from tidemill.renderer.spark.types import spark_type
 
 
 @attrs.frozen(eq=False)
@@ -80,21 +80,21 @@ class KeyedRound:
         if delta is not None and delta.time is not None and due is None:
             return KeyedResult(self._at_one_time(delta, delta.time))
         lines = [self._input_lines(delta.data)] if delta is not None else []
-        found = self._run_task([*lines, *([due] if due is not None else [])], keeps_state=False)
+        found = self._run_kernel([*lines, *([due] if due is not None else [])])
         least = (0,) * self.users  # the time of what is due
         time = least if delta is None else delta.time if due is None or delta.time == least else None
         return KeyedResult(self._change(found, rows=None, time=time))
 
     def _at_one_time(self, delta: Frame, time: Time) -> Frame:
         """Return the change where all of the input is at one time: of lines, only what differs is moved."""
-        task = KeyedTaskAtOneTime(self._task(keeps_state=False), time)
-        run = WindowsAtOneTime(task).run if self._is_windows else task.run
-        rows = self._together(delta.data.select(*(f.name for f in task.given)))
-        found = done_in_executors(rows, run, struct(Schema(tuple(task.made))))
+        inserted = self._is_windows and delta.inserted
+        as_rows = inserted and not delta.consolidated
+        found = applied(self._together(delta.data), self._kernel(time=time, as_rows=as_rows))
         *row, diff = found.columns
         whens = (F.lit(t).cast("bigint").alias(name) for t, name in zip(time, times(len(time)), strict=True))
         data = found.select(*row, *whens, diff)
-        return Frame(data, len(row), self.layout.coordinates, time, consolidated=self._is_by_group)
+        known = {"consolidated": self._is_by_group and not as_rows, "inserted": inserted}
+        return Frame(data, len(row), self.layout.coordinates, time, **known)
 
     def step(
         self, delta: Frame | None, stored: Sequence[Frame], due: DataFrame | None, sums: DataFrame | None = None
@@ -109,12 +109,14 @@ class KeyedRound:
         lines = [self._input_lines(new.data)] if new is not None else []
         lines += [one for one in (due, sums) if one is not None]
         if stored:
-            keys = functools.reduce(DataFrame.union, [line.select(*self._keys) for line in lines]).distinct()
+            keys = functools.reduce(
+                DataFrame.union, [line.select(*self.layout.key_columns) for line in lines]
+            ).distinct()
             few = due is None and new is not None and is_small(new)
-            lines.append(touched(stored, keys, self._keys, few=few))
+            lines.append(touched(stored, keys, self.layout.key_columns, few=few))
         alone = self.one_time or not (stored or due is not None)
         time = delta.time if delta is not None and alone else None
-        return self._counted(self._run_task(lines, keeps_state=True, summed=sums is not None), time)
+        return self._counted(self._run_kernel(lines, keeps_state=True, summed=sums is not None), time)
 
     def _counted(self, found: DataFrame, time: Time | None) -> KeyedResult:
         kinds = {"output": self._is_output(), "pending": F.col(KIND) == DUE, "kept": F.col(KIND) >= STORE}
@@ -127,27 +129,21 @@ class KeyedRound:
         kept = Frame(stays, width, 0, rows=counts["kept"], cheap=True, depth=0) if counts["kept"] else None
         return KeyedResult(change, pending, kept)
 
-    @property
-    def _keys(self) -> list[str]:
-        return [f"c{k}" for k in self.layout.keys]
-
-    def _run_task(self, lines: list[DataFrame], *, keeps_state: bool, summed: bool = False) -> DataFrame:
-        table = self._together(functools.reduce(DataFrame.union, lines))
-        task = self._task(keeps_state=keeps_state, summed=summed)
-        return done_in_executors(table, task.run, struct(Schema(tuple(self.layout.fields))))
+    def _run_kernel(self, lines: list[DataFrame], **how: Any) -> DataFrame:
+        return applied(self._together(functools.reduce(DataFrame.union, lines)), self._kernel(**how))
 
     def _together(self, data: DataFrame) -> DataFrame:
         """Return rows with all of a key in one partition."""
-        return data.repartition(*self._keys) if self._keys else data.coalesce(1)
+        keys = self.layout.key_columns
+        return data.repartition(*keys) if keys else data.coalesce(1)
 
-    def _task(self, *, keeps_state: bool, summed: bool = False) -> KeyedTask:
-        interval = {"users": self.users, "now": self.now, "lower": self.lower, "upper": self.upper}
-        return KeyedTask.of(self.node, layout=self.layout, keeps_state=keeps_state, summed=summed, **interval)
+    def _kernel(self, **how: Any) -> KeyedKernel:
+        return KeyedKernel(self.node, self.layout, self.users, self.now, self.lower, self.upper, **how)
 
     def _input_lines(self, data: DataFrame) -> DataFrame:
         """Return updates of the input as lines of the table."""
-        columns = [f"c{i}" for i in range(len(self.layout.row))]
-        return as_lines(self.layout, NEW, data, [*columns, *times(self.layout.coordinates)], {DIFF: "w0"})
+        same = [*columns(len(self.layout.row)), *times(self.layout.coordinates)]
+        return as_lines(self.layout, NEW, data, same, {DIFF: "w0"})
 
     def _is_output(self) -> Column:
         """Return whether a line changes the output."""
@@ -190,8 +186,4 @@ def first_pending_line(spark: SparkSession, node: Node) -> DataFrame:
 def touched(batches: Sequence[Frame], keys: DataFrame, names_of_keys: list[str], *, few: bool) -> DataFrame:
     """Return the stored lines of these keys."""
     stored = functools.reduce(DataFrame.union, [batch.data for batch in batches])
-    if not names_of_keys:
-        return stored
-    renamed = keys.toDF(*(f"k_{name}" for name in names_of_keys))
-    same = [F.col(name).eqNullSafe(F.col(f"k_{name}")) for name in names_of_keys]
-    return stored.join(F.broadcast(renamed) if few else renamed, functools.reduce(Column.__and__, same), "left_semi")
+    return with_keys(stored, F.broadcast(keys) if few else keys, names_of_keys)

@@ -7,19 +7,17 @@ range, and computes the values.
 
 from __future__ import annotations
 
-import functools
 import itertools
+import pickle
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import attrs
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.boundary.exact_sums import Exact
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.expressions.bound import BoundLiteral
@@ -33,7 +31,7 @@ from tidemill.expressions.windows.bound import (
     ValueCall,
     Windows,
 )
-from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
+from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.windows.affected import Reach
 from tidemill.renderer.embedded.windows.range_partitions import (
     Around,
@@ -42,28 +40,27 @@ from tidemill.renderer.embedded.windows.range_partitions import (
     can_be_divided,
     summaries_asked,
 )
-from tidemill.renderer.embedded.windows.summaries import Summary
-from tidemill.renderer.spark.frames import DIFF, Frame, is_planning, materialised
-from tidemill.renderer.spark.stretch_tasks import (
+from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_planning, materialised, with_keys
+from tidemill.renderer.spark.range_tasks import (
     RANGE,
-    SUMMARY,
     VERSION,
-    StretchTask,
-    StretchValuesTask,
-    read_stretch,
+    Place,
+    RangeKernel,
+    RangeValuesKernel,
+    Transport,
     row_order,
 )
-from tidemill.renderer.spark.tasks import done_in_executors
+from tidemill.renderer.spark.tasks import applied
 from tidemill.renderer.spark.types import struct
 
 LARGE: Final = 1_000_000
 """Rows of a partition beyond which it is more than one task."""
-STRETCH: Final = 250_000
+RANGE_ROWS: Final = 250_000
 """About so many rows are a range."""
 MOST_VERSIONS: Final = 8
 """Times at which rows come up to which their values are computed at each."""
 MOST_BESIDE: Final = 4
-"""Where rows look at more than a stretch divided by this on either side, the partition is one task."""
+"""Where rows look at more than a range divided by this on either side, the partition is one task."""
 
 
 def is_divisible(node: Node) -> bool:
@@ -76,7 +73,7 @@ def on_large() -> str:
     """Return what becomes of large partitions of windows that are divisible, for who reads a plan."""
     return (
         f"Partitions of more than {LARGE:,} rows, which a job before this one counts, are cut into ranges of about "
-        f"{STRETCH:,} rows each by their order: one job finds out what ranges are to others, one computes the values."
+        f"{RANGE_ROWS:,} rows each by their order: one job finds out what is around each, one computes the values."
     )
 
 
@@ -108,6 +105,10 @@ def rows_of_largest(node: Reduce, stored: DataFrame, new: DataFrame) -> int:
     return largest or 0
 
 
+STORED: Final = "stored"
+"""The column that says whether an update is a stored one."""
+
+
 class _Apart(NamedTuple):
     """Updates of partitions that are too large, and the others."""
 
@@ -117,46 +118,63 @@ class _Apart(NamedTuple):
     rest: Frame | None
 
 
-def large_apart(node: Reduce, frame: Frame) -> _Apart:
+def windows_of_large(node: Reduce, frame: Frame, *, some_stored: bool = False) -> tuple[Frame | None, Frame | None]:
+    """Return the output's updates for partitions that are too large for one task, and the updates of the others.
+
+    With ``some_stored`` the column `STORED` says which updates are of what was there before, with its values. None for
+    either where there are none.
+    """
+    large, rows, rest = _large_apart(node, frame)
+    if large is None:
+        return None, rest
+    time = None if some_stored else large.time
+    at: list[Time] | None = [time] if time is not None else None
+    if at is None and large.coordinates == 1:
+        at = _times_of(large.data.filter(~F.col(STORED)) if some_stored else large.data)
+    if at is None:
+        return None, frame
+    number: Column = F.lit(0)  # of its version
+    if time is None:
+        known = F.array(*(F.lit(t).cast("bigint") for (t,) in at))
+        number = F.array_position(known, F.col("t0")) - (0 if some_stored else 1)
+    if some_stored:
+        number = F.when(F.col(STORED), 0).otherwise(number)
+    lines = large.data.select(*columns(large.width), number.cast("int").alias(VERSION), DIFF)
+    found = in_ranges(node, lines, rows, [*([None] if some_stored else []), *at], inserted=large.inserted)
+    if found is None:
+        return None, frame
+    return Frame(found, len(node.schema), large.coordinates, time), rest
+
+
+def _large_apart(node: Reduce, frame: Frame) -> _Apart:
     """Return the updates with those of large partitions apart: one job, of the keys' columns, which counts them."""
-    none = _Apart(None, 0, frame)
     if is_planning() or not is_divisible(node) or (frame.rows is not None and frame.rows <= LARGE):
-        return none
+        return _Apart(None, 0, frame)
     whole = frame if frame.cheap else materialised(frame)
     if whole is None or (whole.rows is not None and whole.rows <= LARGE):
         return _Apart(None, 0, whole)
     keys = [f"c{k}" for k in node.keys]
-    if not keys:
-        rows = whole.data.count() if whole.rows is None else whole.rows
-        return _Apart(whole, rows, None) if rows > LARGE else _Apart(None, 0, whole)
     counts = whole.data.groupBy(*keys).agg(F.count(F.lit(1)).alias("rows"))
     large = counts.filter(F.col("rows") > LARGE).collect()
+    rows = sum(row["rows"] for row in large)
     if not large:
         return _Apart(None, 0, whole)
-    fields = tuple(attrs.evolve(node.inputs[0].schema.fields[k], name=f"c{k}") for k in node.keys)
-    wanted = whole.data.sparkSession.createDataFrame([row[:-1] for row in large], struct(Schema(fields)))
-    rows = sum(row["rows"] for row in large)
-    if rows == (whole.data.count() if whole.rows is None else whole.rows):
+    if not keys or rows == (whole.data.count() if whole.rows is None else whole.rows):
         return _Apart(whole, rows, None)
+    fields = tuple(attrs.evolve(node.inputs[0].schema.fields[k], name=f"c{k}") for k in node.keys)
+    wanted = F.broadcast(whole.data.sparkSession.createDataFrame([row[:-1] for row in large], struct(Schema(fields))))
     known = {"inserted": whole.inserted, "consolidated": whole.consolidated}
-    parts = [whole.of(_same_keys(whole.data, wanted, keys, how), **known) for how in ("left_semi", "left_anti")]
+    parts = [whole.of(with_keys(whole.data, wanted, keys, how), **known) for how in ("left_semi", "left_anti")]
     return _Apart(parts[0], rows, parts[1])
 
 
-def _same_keys(data: DataFrame, keys: DataFrame, names: Sequence[str], how: str) -> DataFrame:
-    """Return rows that have, or have not, one of a few keys."""
-    renamed = F.broadcast(keys.toDF(*(f"k_{name}" for name in names)))
-    same = [F.col(name).eqNullSafe(F.col(f"k_{name}")) for name in names]
-    return data.join(renamed, functools.reduce(Column.__and__, same), how)
-
-
-def times_of(data: DataFrame) -> list[Time] | None:
+def _times_of(data: DataFrame) -> list[Time] | None:
     """Return the times of updates over one coordinate, in their order; None where they are too many."""
     found = data.select("t0").distinct().limit(MOST_VERSIONS + 1).collect()
     return sorted((row.t0,) for row in found) if len(found) <= MOST_VERSIONS else None
 
 
-def in_stretches(
+def in_ranges(
     node: Reduce, lines: DataFrame, rows: int, times: Sequence[Time | None], *, inserted: bool
 ) -> DataFrame | None:
     """Return the output's updates for lines of rows, each with its version and diff; None where it cannot be so.
@@ -167,18 +185,12 @@ def in_stretches(
     logic, schema = node.logic, node.inputs[0].schema
     assert isinstance(logic, Windows)
     given = read_by_calls(node, logic) if inserted else tuple(range(len(schema)))
-    ranged = (
-        _ranged(node, logic, lines, -(-rows // STRETCH)).localCheckpoint().withColumn(RANGE, F.spark_partition_id())
-    )
+    ranged = _ranged(node, logic, lines, -(-rows // RANGE_ROWS)).localCheckpoint()
+    ranged = ranged.withColumn(RANGE, F.spark_partition_id())
     asked = summaries_asked(logic, schema.dtypes)
-    wanted = [RANGE, VERSION, *(f"c{i}" for i in given), DIFF]
-    say = StretchTask.of(node, given, len(times), asked, int(STRETCH / MOST_BESIDE))
-    said = done_in_executors(ranged.select(*wanted), say.run, struct(Schema(SUMMARY))).toArrow().to_pylist()
-    found = put_together(node, said, asked, given)
-    if found is None:
-        return None
-    compute = StretchValuesTask.of(node, times, found)
-    return done_in_executors(ranged, compute.run, struct(Schema(tuple(compute.made))))
+    kernel = RangeKernel(node, given, len(times), asked, int(RANGE_ROWS / MOST_BESIDE))
+    found = put_together(node, applied(ranged, kernel).toArrow().to_pylist(), given)
+    return None if found is None else applied(ranged, RangeValuesKernel(node, tuple(times), given, found))
 
 
 def _ranged(node: Reduce, windows: Windows, lines: DataFrame, ranges: int) -> DataFrame:
@@ -219,50 +231,31 @@ def _arguments(call: BoundWindowCall) -> tuple[int | BoundLiteral | None, ...]:
     return call.aggregate.column, call.aggregate.condition, *(o.column for o in call.aggregate.order)
 
 
-def put_together(
-    node: Reduce, said: Sequence[Mapping[str, Any]], asked: Sequence[Summary], given: Sequence[int]
-) -> dict[tuple[int, int, str], Around] | None:
-    """Return what is around each stretch; None where they are no stretches, or their ends many rows."""
-    if any(line["facts"] is None for line in said):
+def put_together(node: Reduce, said: Sequence[Mapping[str, Any]], given: Sequence[int]) -> dict[Place, Around] | None:
+    """Return what is around each range, as it is sent; None where they are no ranges, or their ends many rows."""
+    if any(line["summary"] is None for line in said):
         return None
-    types, interner = node.inputs[0].schema.dtypes, Interner()
-    partitions: dict[tuple[int, str], list[tuple[int, RangePartition]]] = defaultdict(list)
+    transport = Transport(node.inputs[0].schema.dtypes, given, Interner())
+    partitions: dict[tuple[int, str], dict[int, RangePartition]] = defaultdict(dict)
     for line in sorted(said, key=lambda line: line[RANGE]):
-        partitions[line[VERSION], line["key"]].append((line[RANGE], read_stretch(line, asked, types, interner)))
-    found: dict[tuple[int, int, str], Around] = {}
+        one: RangePartition = pickle.loads(line["summary"])  # noqa: S301 - of our own tasks
+        partitions[line[VERSION], line["key"]][line[RANGE]] = transport.received(one, rows=False)
+    found: dict[Place, Around] = {}
     for (version, key), some in partitions.items():
-        stretches = [one for _, one in some]
-        if not _are_in_order(node, stretches, given, interner):
+        ranges = list(some.values())
+        if not _are_in_order(node, ranges, transport):
             return None
-        for (number, _), beside in zip(some, around(stretches), strict=True):
-            found[number, version, key] = _to_send(beside, types, interner)
+        for number, beside in zip(some, around(ranges), strict=True):
+            found[number, version, key] = transport.sent(beside)
     return found
 
 
-def _are_in_order(node: Reduce, stretches: Sequence[RangePartition], given: Sequence[int], interner: Interner) -> bool:
-    """Return whether each stretch begins behind the end of the one before, in our order: Spark has its own."""
-    schema = node.inputs[0].schema
+def _are_in_order(node: Reduce, ranges: Sequence[RangePartition], transport: Transport) -> bool:
+    """Return whether each range begins behind the end of the one before, in our order: Spark has its own."""
     assert isinstance(node.logic, Windows)
-    order = row_order(node.logic, schema.dtypes, interner)
+    order = row_order(node.logic, transport.types, transport.interner)
 
     def key(edge: pa.Table, at: int) -> tuple[Any, ...]:
-        row = [0] * len(schema)
-        for i, column in zip(given, edge.columns, strict=True):
-            row[i] = int(encode_column(column.slice(at, 1), schema.dtypes[i], interner)[0])
-        return order.key(row)
+        return order.key(transport.codes(edge.slice(at, 1))[:, 0].tolist())
 
-    return not any(key(b.head, 0) < key(a.tail, len(a.tail) - 1) for a, b in itertools.pairwise(stretches))
-
-
-def _to_send(beside: Around, types: Sequence[Any], interner: Interner) -> Around:
-    """Return what is around a stretch with columns for codes that only this process knows."""
-
-    def sent(known: Mapping[Summary, Any]) -> dict[Summary, Any]:
-        return {
-            wanted: decode_column(np.array(value, np.int64), types[wanted.column], interner)
-            if isinstance(value, tuple) and not isinstance(value, Exact)
-            else value
-            for wanted, value in known.items()
-        }
-
-    return attrs.evolve(beside, of_rows_before=sent(beside.of_rows_before), of_rows_behind=sent(beside.of_rows_behind))
+    return not any(key(b.head, 0) < key(a.tail, len(a.tail) - 1) for a, b in itertools.pairwise(ranges))

@@ -13,7 +13,7 @@ kernels, which know better.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -25,13 +25,16 @@ from tidemill.expressions.aggregates import EXTREMES, Aggregates, BoundAggregate
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import FLOAT64, DType
-from tidemill.renderer.spark.exact_floats import Limbs
-from tidemill.renderer.spark.exact_parts import Part, cut
-from tidemill.renderer.spark.exact_squares import FloatSums, Squared, with_floats
+from tidemill.renderer.spark.exact_floats import (
+    SUMMED,
+    WITH_SQUARES,
+    selected_squares,
+    sums_of_squares,
+    with_spreads,
+)
 from tidemill.renderer.spark.frames import (
     DIFF,
     Frame,
-    Select,
     checkpointed,
     columns,
     consolidated,
@@ -139,18 +142,18 @@ def _code(value: str, dtype: DType) -> str:
     return f"CAST(CAST({value} AS int) AS bigint)" if dtype.name == "bool" else f"CAST({value} AS bigint)"
 
 
-def is_native(node: Reduce, frame: Frame, float_sums: FloatSums | None) -> bool:
-    """Return whether Catalyst aggregates exactly as the kernels do, at these times; floats if it is said how."""
+def is_native(node: Reduce, frame: Frame, *, floats: bool) -> bool:
+    """Return whether Catalyst aggregates exactly as the kernels do, at these times; ``floats`` if it may try them."""
     logic = node.logic
     if frame.coordinates != 1 or not isinstance(logic, Aggregates):
         return False
-    if float_sums is None and adds_floats(node):
+    if not floats and adds_floats(node):
         return False
     of_rows = frame.inserted and frame.time is not None and not node.scalar
     extremes = {a.column for a in logic.columns if a.function in EXTREMES}
     if extremes and not of_rows and (frame.time is None or len(extremes) > 1 or node.scalar):
         return False
-    return all(a.function in EXTREMES or _adds_up(a) or (of_rows and _is_sorted_list(a)) for a in logic.columns)
+    return all(a.function in EXTREMES or adds_up(a) or (of_rows and _is_sorted_list(a)) for a in logic.columns)
 
 
 def _is_sorted_list(a: BoundAggregate) -> bool:
@@ -160,7 +163,8 @@ def _is_sorted_list(a: BoundAggregate) -> bool:
     return a.order == (OrderColumn(a.column),)
 
 
-def _adds_up(a: BoundAggregate) -> bool:
+def adds_up(a: BoundAggregate) -> bool:
+    """Return whether an aggregate is made of sums that Catalyst has exactly as the kernels do."""
     if a.function == "count":
         return True
     if not a.sums or a.input is None:
@@ -189,113 +193,62 @@ def _spreads(node: Reduce) -> list[int]:
     return sorted({a.column for a in columns if a.column is not None and "squares" in a.sums})
 
 
-@attrs.frozen(eq=False)
-class Sums:
-    """What a Reduce's groups come to, not computed yet: columns with names from `_totals`, of extremes and of lists."""
-
-    data: DataFrame
-    frame: Frame
-    """The updates that are added up."""
-    limbs: Limbs | None
-    floats: Mapping[int, bool]
-    """The columns of floats that are added up by limbs, and whether they may have NULL."""
-    spreads: Sequence[int]
-    """Those of which squares are added up, for variances."""
-
-
-def aggregated(node: Reduce, frame: Frame, float_sums: FloatSums | None) -> Frame:
+def aggregated(node: Reduce, frame: Frame) -> Frame:
     """Return one row for each group and time at which it changes, as `is_native` allows."""
-    return completed(node, sums_of_groups(node, frame, float_sums))
-
-
-def completed(node: Reduce, sums: Sums) -> Frame:
-    """Return the output of a Reduce whose groups come to this."""
-    if node.scalar:
-        sums = attrs.evolve(sums, data=_with_the_empty_group(sums.data))
-    if sums.frame.time is None:
-        added = [name for name in sums.data.columns if name not in (*_keys(node), "t0")]
-        sums = attrs.evolve(sums, data=_running(sums.data, _keys(node), added))
-    return _finished(node, sums)
-
-
-def sums_of_groups(node: Reduce, frame: Frame, float_sums: FloatSums | None) -> Sums:
-    """Return what is added up, and extremes, for each group; at each time, where there are several."""
     assert isinstance(node.logic, Aggregates)
-    floats, spreads = _floats(node), _spreads(node)
+    keys, floats, spreads = _keys(node), _floats(node), _spreads(node)
     if node.scalar and frame.time != (0,):
         frame = attrs.evolve(frame, time=None)  # there is a row at time 0 as well
-    if not floats or float_sums is None:
-        return Sums(_grouped(node, frame, [], _totals(node, frame, {}, None)), frame, None, {}, [])
-    limbs = float_sums.squared.limbs if spreads else float_sums.limbs
-    selects, parts = _parts(floats, limbs, spreads)
-    data = _grouped(node, frame, selects, _totals(node, frame, parts, limbs))
-    return Sums(data, frame, limbs, floats, spreads)
-
-
-def _parts(
-    floats: Mapping[int, bool], limbs: Limbs, spreads: Sequence[int]
-) -> tuple[list[list[str]], dict[int, dict[str, Part]]]:
-    """Return selects of further columns, and what of columns of floats is added up then; NULL, if any, has no part."""
+    limbs = WITH_SQUARES if spreads else SUMMED
     values = {c: f"coalesce(c{c}, 0D)" if nullable else f"c{c}" for c, nullable in floats.items()}
-    squared = Squared(limbs)
-    selects = squared.selects({c: values[c] for c in spreads}) if spreads else []
-    chains = {f"part{c}": limbs.chain(value) for c, value in values.items()}
-    for c in spreads:
-        chains |= squared.chains(c)
-    cuts, texts = cut(chains)
-    found: dict[int, dict[str, Part]] = {c: limbs.parts(c, texts[f"part{c}"]) for c in floats}
-    for c in spreads:
-        found[c] |= squared.parts(c, texts)
-    return [*selects, *cuts], found
-
-
-def _finished(node: Reduce, found: Sums) -> Frame:
-    """Return the rows, or changes of rows, of groups that come to this up to each time."""
-    assert isinstance(node.logic, Aggregates)
-    keys, grouped = _keys(node), found.data
-    sums: dict[int, str] = {}
-    if found.limbs is not None:
-        sums = {c: text for c in found.floats if (text := found.limbs.as_decimal(c)) is not None}
-        if found.spreads or not sums:
-            grouped = with_floats(grouped, [*found.floats], found.limbs, found.spreads)
-            sums = {c: f"total{c}" for c in found.floats}
-    values = [_value(a, sums) for a in node.logic.columns]
-    if found.frame.time is not None:
-        return _rows(node, found.frame, grouped, [*keys, *values])
+    cut = [text for c, value in values.items() for text in limbs.selected(f"c{c}", value)]
+    cut += [text for c in spreads for text in selected_squares(f"c{c}", values[c])]
+    if cut:
+        frame = attrs.evolve(frame, data=frame.data.selectExpr("*", *cut))
+    grouped = _grouped(node, frame, _totals(node, frame))
+    if node.scalar:
+        grouped = _with_the_empty_group(grouped)
+    if frame.time is None:
+        grouped = _running(grouped, keys, [name for name in grouped.columns if name not in (*keys, "t0")])
+    if spreads:
+        grouped = with_spreads(grouped, [*floats], spreads)
+    added = {c: f"total{c}" if spreads else limbs.as_decimal(f"c{c}") for c in floats}
+    made = [value_of(a, None if a.column is None else added.get(a.column)) for a in node.logic.columns]
+    if frame.time is not None:
+        return _rows(node, frame, grouped, [*keys, *made])
     there = "true" if node.scalar else "n != 0"
-    made = [f"a{i}" for i in range(len(values))]
-    named = (f"{value} AS {name}" for name, value in zip(made, values, strict=True))
-    return _changes(node, grouped.selectExpr(*keys, "t0", f"{there} AS there", *named), keys, made)
+    named = (f"{value} AS a{i}" for i, value in enumerate(made))
+    changing = grouped.selectExpr(*keys, "t0", f"{there} AS there", *named)
+    return _changes(node, changing, keys, [f"a{i}" for i in range(len(made))])
 
 
 def _keys(node: Reduce) -> list[str]:
     return [f"c{k}" for k in node.keys]
 
 
-def _grouped(node: Reduce, frame: Frame, selects: list[list[str]], totals: dict[str, str]) -> DataFrame:
-    """Return what is added up of selects, and extremes, for each group; at each time, where there are several."""
+def _grouped(node: Reduce, frame: Frame, totals: dict[str, str]) -> DataFrame:
+    """Return what is added up, and extremes, for each group; at each time, where there are several."""
     assert isinstance(node.logic, Aggregates)
     keys = _keys(node)
     of_rows = [(a.function, a.column) for a in node.logic.columns if a.function in _OF_ROWS and a.column is not None]
     if of_rows and not frame.inserted:
-        frame = attrs.evolve(frame, data=selected(frame.selected, selects)) if selects else frame
         return _extremes(frame, keys, of_rows[0][1], totals)
     made = totals | {f"{function}{column}": f"{_OF_ROWS[function]}(c{column})" for function, column in of_rows}
-    return _summed(frame, keys, [f"{text} AS {name}" for name, text in made.items()], selects)
+    return _summed(frame, keys, [f"{text} AS {name}" for name, text in made.items()])
 
 
 def _rows(node: Reduce, frame: Frame, grouped: DataFrame, row: list[str]) -> Frame:
     """Return a row for each group that is there, at the one time of all updates."""
     assert frame.time is not None
     assert isinstance(node.logic, Aggregates)
-    if not has_all_groups(node, frame):
+    if not _has_all_groups(node, frame):
         grouped = grouped.filter("n != 0")
     out = [f"{text} AS c{i}" for i, text in enumerate(row)]
     data = grouped.selectExpr(*out, f"{frame.time[0]}L AS t0", f"1L AS {DIFF}")
     return Frame(data, len(row), 1, frame.time, consolidated=True, inserted=True)
 
 
-def has_all_groups(node: Reduce, frame: Frame) -> bool:
+def _has_all_groups(node: Reduce, frame: Frame) -> bool:
     """Return whether all groups of updates at one time have a row, whatever they come to."""
     assert isinstance(node.logic, Aggregates)
     return node.scalar or (frame.inserted and node.logic.present is None)
@@ -318,7 +271,7 @@ def _changes(node: Reduce, wide: DataFrame, keys: list[str], made: list[str]) ->
     return Frame(data, len(node.schema), 1, consolidated=True)
 
 
-def _totals(node: Reduce, frame: Frame, parts: Mapping[int, Mapping[str, Part]], limbs: Limbs | None) -> dict[str, str]:
+def _totals(node: Reduce, frame: Frame) -> dict[str, str]:
     """Return how things are added up: the group's count, and for columns their count and their sum."""
     logic, fields = node.logic, node.inputs[0].schema.fields
     assert isinstance(logic, Aggregates)
@@ -330,20 +283,18 @@ def _totals(node: Reduce, frame: Frame, parts: Mapping[int, Mapping[str, Part]],
         return f"sum({diff if column is None else _counts(column, diff, fields)})"
 
     totals = {}
-    if not has_all_groups(node, frame) or frame.time is None:
+    if not _has_all_groups(node, frame) or frame.time is None:
         totals["n"] = counted(logic.present)
     if not frame.inserted or not logic.columns or any(a.column is None or a.function == "list" for a in logic.columns):
         totals["rows"] = counted(None)
     for a in logic.columns:
         if a.column is None or a.function in EXTREMES:
             continue
-        count = counted(a.column)
-        totals.setdefault(f"n{a.column}", count)
-        if limbs is not None and a.column in parts and "total" in a.sums:
-            in_floats, times_diff = (limbs.in_floats, "") if frame.inserted else (False, f" * {diff}")
-            totals[f"n{a.column}"] = limbs.counted(count) if in_floats else count
-            sums = parts[a.column].items()
-            totals |= {name: part.sum(in_floats=in_floats, times=times_diff) for name, part in sums}
+        totals.setdefault(f"n{a.column}", counted(a.column))
+        if "total" in a.sums and a.input == FLOAT64:
+            totals |= (WITH_SQUARES if _spreads(node) else SUMMED).sums(f"c{a.column}", diff)
+            if "squares" in a.sums:
+                totals |= sums_of_squares(f"c{a.column}", diff)
         elif a.input is not None and "total" in a.sums:
             totals[f"s{a.column}"] = f"sum({_times(a.column, a.input, diff)})"
     return totals
@@ -360,27 +311,41 @@ def _times(column: int, dtype: DType, diff: str) -> str:
     return f"coalesce(CAST({value} AS bigint) * {diff}, 0L)"
 
 
-def _value(a: BoundAggregate, floats: dict[int, str]) -> str:
-    """Return an aggregate, from the sums of its group; those of floats are given."""
-    if a.function == "count":
-        return "rows" if a.column is None else f"n{a.column}"
+def totals_of(a: BoundAggregate) -> dict[str, str]:
+    """Return what `value_of` is made of, of rows that are there once each."""
+    if a.column is None:
+        return {"rows": "count(1)"}
     if a.function in EXTREMES:
-        return f"{a.function}{a.column}"
+        return {f"{a.function}{a.column}": f"{a.function}(c{a.column})"}
+    totals = {f"n{a.column}": f"count(c{a.column})"}
+    if "total" in a.sums and a.input == FLOAT64:
+        return totals | SUMMED.sums(f"c{a.column}", "1L")
+    if "total" in a.sums and a.input is not None:
+        totals[f"s{a.column}"] = f"sum({_times(a.column, a.input, '1L')})"
+    return totals
+
+
+def value_of(a: BoundAggregate, of_floats: str | None, prefix: str = "") -> str:
+    """Return an aggregate, from the sums of its group, whose names begin so; that of floats is given."""
+    if a.function == "count":
+        return f"{prefix}rows" if a.column is None else f"{prefix}n{a.column}"
+    if a.function in EXTREMES:
+        return f"{prefix}{a.function}{a.column}"
     if a.function == "list":
         return _sorted_list(a)
     assert a.column is not None
     if "squares" in a.sums:
         spread = f"v{a.column}"
         return spread if a.function == "variance" else f"IF({spread} < 0D, double('NaN'), sqrt({spread}))"
-    count, total = f"n{a.column}", floats.get(a.column, f"s{a.column}")
-    if a.function == "sum" and a.column in floats:
+    count, total = f"{prefix}n{a.column}", of_floats or f"{prefix}s{a.column}"
+    if a.function == "sum" and of_floats:
         value = total
     elif a.function == "sum":
         of_decimals = f"CAST({total} AS {sql_type(a.output)})"
         value = of_decimals if a.output.is_decimal else f"{total} - 1L + 1L"  # -2**63 is an overflow
     elif a.function == "avg":
         exact = f"IF(abs({total}) <= {_EXACT}L, {total}, raise_error('tidemill: beyond 53 bits'))"
-        value = f"CAST({total if a.column in floats else exact} AS double) / CAST({count} AS double) + 0D"
+        value = f"CAST({total if of_floats else exact} AS double) / CAST({count} AS double) + 0D"
     else:
         value = f"{total} > 0" if a.function == "bool_or" else f"{count} - {total} <= 0"
     return f"IF({count} != 0, {value}, NULL)"
@@ -406,33 +371,13 @@ def _extremes(frame: Frame, keys: list[str], column: int, totals: dict[str, str]
     return by_value.groupBy(*keys).agg(F.min(some).alias(f"min{column}"), F.max(some).alias(f"max{column}"), *again)
 
 
-def _summed(frame: Frame, keys: list[str], sums: list[str], selects: Sequence[Sequence[str]] = ()) -> DataFrame:
-    """Return sums for each group, of what is selected; and for each time, where there are several.
+def _summed(frame: Frame, keys: list[str], sums: list[str]) -> DataFrame:
+    """Return sums for each group; and for each time, where there are several.
 
     Without either, a select of aggregates says the same in fewer calls to Java.
     """
     by = [*keys, *([] if frame.time is not None else ["t0"])]
-    if selects:
-        return selected(frame.selected, selects, [*by, *sums], by)
     return frame.data.groupBy(*by).agg(*map(F.expr, sums)) if by else frame.data.selectExpr(*sums)
-
-
-def selected(
-    data: DataFrame | Select, more: Sequence[Sequence[str]], last: Sequence[str] = ("*",), by: Sequence[str] = ()
-) -> DataFrame:
-    """Return what is selected, in groups if need be, from rows with more columns, of which some are made of others.
-
-    It is one statement, which Spark analyses as a whole: select by select takes it longer.
-    """
-    source = "{data}"
-    if isinstance(data, Select):
-        texts = ", ".join(data.texts).replace("{", "{{").replace("}", "}}")  # which names of users may have
-        source, data = f"(SELECT {texts} FROM {source})", data.source  # noqa: S608 - escaped expressions
-    for select in more:
-        source = f"(SELECT *, {', '.join(select)} FROM {source})"  # noqa: S608 - expressions of our own
-    groups = f" GROUP BY {', '.join(by)}" if by else ""
-    statement = f"SELECT {', '.join(last)} FROM {source}{groups}"  # noqa: S608 - likewise
-    return data.sparkSession.sql(statement, data=data)
 
 
 def _with_the_empty_group(summed: DataFrame) -> DataFrame:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import contextlib
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Final
 
 import attrs
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from tidemill.boundary.update_tables import Names
+from tidemill.dataflow.composites import Composite, PartneredJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import (
@@ -20,34 +22,56 @@ from tidemill.dataflow.nodes import (
     Filter,
     FlatMap,
     Input,
+    Join,
     Map,
     Negate,
-    Node,
     Output,
     Reduce,
     Threshold,
     watermark_input,
 )
 from tidemill.errors import UnknownNameError, did_you_mean
-from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.dataframes import Given, check_capitals, checked_inputs, given, guarded_inputs
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, computed
+from tidemill.renderer.spark.join import NotOfRowsError
 from tidemill.renderer.spark.keyed import KeyedRound
 from tidemill.renderer.spark.retries import retried, translated_errors
 from tidemill.renderer.spark.scalars import cannot_fail
 from tidemill.renderer.spark.session import check_session
-from tidemill.renderer.spark.step import Step
+from tidemill.renderer.spark.step import COMPOSITES, JOINS, Step
 from tidemill.renderer.spark.strategy import CAREFUL, Strategy
 from tidemill.renderer.spark.types import struct
 
 
-def render(
-    graph: Graph, spark: SparkSession, frames: Mapping[str, Any], time: str | None, diff: str, *, in_driver: int
+def render(  # noqa: PLR0917 - as tidemill.render has them
+    plan: Callable[[frozenset[type[Composite]]], Graph],
+    spark: SparkSession,
+    frames: Mapping[str, Any],
+    time: str | None,
+    diff: str,
+    in_driver: int,
 ) -> dict[str, DataFrame]:
-    """Return each output's consolidated updates. See ``tidemill.render``."""
+    """Return what each output holds, from the graph as planned where these composites are not lowered.
+
+    See ``tidemill.render``. Where all are rows, joins are first tried as Spark has them.
+    """
+    graph = plan(COMPOSITES | JOINS)
+    joins = [node for node in graph.nodes if isinstance(node, PartneredJoin)]
+    if joins:
+        said = {name for frame in frames.values() for name in getattr(frame, "columns", ())}
+        if said.isdisjoint([*Names.of(graph.coordinates, time, diff).times, diff]) and not graph.scopes[1:]:
+            with contextlib.suppress(NotOfRowsError):
+                return _rendered(graph, spark, frames, time, diff, in_driver)
+        graph = plan(COMPOSITES)
+    return _rendered(graph, spark, frames, time, diff, in_driver)
+
+
+def _rendered(  # noqa: PLR0917 - as above
+    graph: Graph, spark: SparkSession, frames: Mapping[str, Any], time: str | None, diff: str, in_driver: int
+) -> dict[str, DataFrame]:
     check_session(spark)
     for name in frames:
         if name not in graph.inputs:
@@ -71,13 +95,26 @@ def render(
     inserted = {node for name, node in graph.inputs.items() if diff not in frames[name].columns}
     inputs = _Inputs(graph, typed, named, inserted, at_once=said.isdisjoint(named.times))
     rows = said.isdisjoint([*named.times, named.diff])
-    sure = {o: _is_sure(graph, o, typed) for o in graph.outputs.values() if rows and _is_linear(graph, o)}
-    wanted = _Wanted(sure, named, in_driver)
-    outputs = retried(graph, lambda strategy: _step(spark, graph, inputs.to(strategy), strategy, wanted))
+    sure = {o for o in graph.outputs.values() if rows and _is_sure(graph, o, typed)}
+
+    def take(strategy: Strategy) -> dict[Output, Frame | None]:
+        step = Step(spark, graph, _promised(inputs.to(strategy)), strategy)
+        step.as_they_come, step.loops_in_driver = rows, in_driver
+        step.run()
+        found = {}
+        for output in graph.outputs.values():
+            change = step.deltas[output]
+            lazy = output in sure and strategy is not CAREFUL
+            found[output] = change if change is None or (lazy and change.inserted) else computed(change)
+        return found
+
+    outputs = retried(graph, take)
     return {node.name: _named(spark, node, frame, named) for node, frame in outputs.items()}
 
 
-_IN_ONE_PASS: Final = (Input, Map, Filter, FlatMap, Negate, Concat, Arrange, Consolidate, Reduce, Threshold, Output)
+_ROW_BY_ROW: Final = (Input, Map, Filter, Concat, Arrange, Join, PartneredJoin)
+"""Operators whose rows come from rows, each there once, without sums and users' functions."""
+_IN_ONE_PASS: Final = (*_ROW_BY_ROW, FlatMap, Negate, Consolidate, Reduce, Threshold, Output)
 
 
 class _Inputs:
@@ -93,88 +130,38 @@ class _Inputs:
         self._read_once = at_once and all(
             isinstance(n, _IN_ONE_PASS) and not (isinstance(n, Input) and n.unique) for n in graph.nodes
         )
-        self._narrowed = {node: narrow for node in typed if (narrow := _narrowing(graph, node)) is not None}
-        self._checked: dict[Node, Frame | None] | None = None
+        self._checked: dict[Input, Frame | None] | None = None
 
-    def to(self, strategy: Strategy) -> dict[Node, Frame | None]:
-        """Return them for a step; instead of those of an input that only a choice of columns reads, the choice's.
-
-        Each projection would be a plan for Spark to analyse, and each column one more to be checked.
-        """
+    def to(self, strategy: Strategy) -> dict[Input, Frame | None]:
+        """Return them for a step."""
         if self._read_once and strategy is not CAREFUL:
-            read = {node: [c.index for c in columns] for node, (_, columns) in self._narrowed.items()}
-            guarded = self._noted(guarded_inputs(self._typed, self._named, read))
-            return {self._narrowed[n][0] if n in self._narrowed else n: frame for n, frame in guarded.items()}
+            return self._noted(guarded_inputs(self._typed, self._named))
         if self._checked is None:
-            checked = checked_inputs({n: g.updates for n, g in self._typed.items()}, self._named)
-            self._checked = dict(self._noted(checked).items())
+            self._checked = self._noted(checked_inputs({n: g.updates for n, g in self._typed.items()}, self._named))
         return self._checked
 
     def _noted(self, frames: Mapping[Input, Frame | None]) -> dict[Input, Frame | None]:
         return {n: f and attrs.evolve(f, inserted=n in self._inserted) for n, f in frames.items()}
 
 
-def _narrowing(graph: Graph, node: Input) -> tuple[Map, list[BoundColumn]] | None:
-    """Return the Map that alone reads an input, and its expressions, where these are but columns."""
-    readers = [reader for reader, _ in graph.consumers(node)]
-    if len(readers) != 1 or not isinstance(readers[0], Map):
-        return None
-    columns = [c for c in readers[0].columns if isinstance(c, BoundColumn)]
-    return (readers[0], columns) if len(columns) == len(readers[0].columns) else None
-
-
-@attrs.frozen
-class _Wanted:
-    """What is wanted of outputs."""
-
-    as_they_come: Mapping[Output, bool]
-    """Those that are not consolidated, and whether they are sure to have no errors."""
-    names: Names
-    loops_in_driver: int
-
-
-def _step(
-    spark: SparkSession,
-    graph: Graph,
-    inputs: dict[Node, Frame | None],
-    strategy: Strategy,
-    wanted: _Wanted,
-) -> dict[Output, Frame | None]:
-    """Return the outputs' updates: consolidated and worked out, but for those that are given as they come.
-
-    Where these are sure to have no errors, there is nothing to be worked out.
-    """
+def _promised(inputs: dict[Input, Frame | None]) -> dict[Input, Frame | None]:
+    """Return updates of inputs that have no row twice where that is promised."""
     for node, frame in inputs.items():
-        if isinstance(node, Input) and node.unique and frame is not None:
+        if node.unique and frame is not None:
             check_unique(node, frame)
-    step = Step(spark, graph, inputs, strategy)
-    step.as_they_come = wanted.as_they_come
-    step.names, step.loops_in_driver = wanted.names, wanted.loops_in_driver
-    step.run()
-    found = {}
-    for output in graph.outputs.values():
-        change = step.deltas[output]
-        lazy = wanted.as_they_come.get(output, False) and strategy is not CAREFUL
-        found[output] = change if change is None or lazy else computed(change)
-    return found
-
-
-def _sources(graph: Graph, output: Output) -> list[Node]:
-    """Return the nodes that an output is made of."""
-    return [graph.nodes[i] for i in nx.ancestors(graph.digraph, output.id)]
-
-
-def _is_linear(graph: Graph, output: Output) -> bool:
-    """Return whether an output's rows are each made of one row of an input, with its count."""
-    return all(isinstance(n, (Input, Map, Filter, FlatMap, Concat)) for n in _sources(graph, output))
+    return inputs
 
 
 def _is_sure(graph: Graph, output: Output, data: Mapping[Input, Given]) -> bool:
-    """Return whether an output of this kind has no errors, as far as the schemas tell."""
-    for node in _sources(graph, output):
-        if isinstance(node, FlatMap) or (isinstance(node, Input) and (node.unique or _may_lack_values(node, data))):
+    """Return whether an output of rows has no errors, as far as the schemas tell: then nothing need be worked out."""
+    for node in (graph.nodes[i] for i in nx.ancestors(graph.digraph, output.id)):
+        if not isinstance(node, _ROW_BY_ROW):
+            return False
+        if isinstance(node, Input) and (node.unique or _may_lack_values(node, data)):
             return False
         expressions = node.columns if isinstance(node, Map) else [node.predicate] if isinstance(node, Filter) else []
+        if isinstance(node, PartneredJoin) and node.condition is not None:
+            expressions = [node.condition]
         if not all(map(cannot_fail, expressions)):
             return False
     return True
@@ -192,8 +179,6 @@ def _named(spark: SparkSession, node: Output, frame: Frame | None, named: Names)
     if frame is None:
         whole = Schema((*schema, *(Field(name, INT64) for name in (*named.times, named.diff))))
         return spark.createDataFrame([], struct(whole))
-    if frame.has_users_names:
-        return frame.data
     return frame.data.toDF(*schema.names, *named.times, named.diff)
 
 

@@ -24,14 +24,7 @@ from tidemill.renderer.spark.failures import (
 )
 from tidemill.renderer.spark.native import adds_floats
 from tidemill.renderer.spark.sent_functions import error_of_function
-from tidemill.renderer.spark.strategy import (
-    AFTER_FLOATS,
-    CAREFUL,
-    FAST,
-    KERNELS_FOR_FLOATS,
-    LONG_FLOATS,
-    Strategy,
-)
+from tidemill.renderer.spark.strategy import CAREFUL, FAST, KERNELS_FOR_FLOATS, Strategy
 
 T = TypeVar("T")
 _LOG: Final = logging.getLogger("tidemill.spark")
@@ -51,13 +44,6 @@ _LOST: Final = (
 )
 
 
-_HOW: Final = {
-    LONG_FLOATS: "floats in more limbs",
-    KERNELS_FOR_FLOATS: "floats added up by the kernels",
-    CAREFUL: "with care",
-}
-
-
 def retried(graph: Graph, take: Callable[[Strategy], T]) -> T:
     """Return the result of a step, computed fast; then in other ways where Spark raised what may be no error."""
     strategy = FAST
@@ -71,7 +57,7 @@ def retried(graph: Graph, take: Callable[[Strategy], T]) -> T:
                 if not is_worth_care(error):
                     raise
                 strategy = _after(strategy, error, graph)
-                _LOG.info("%s: a step is tried again, %s: %s", graph.name, _HOW[strategy], type(error).__name__)
+                _LOG.info("%s: a step is tried again, %s: %s", graph.name, strategy.name, type(error).__name__)
         return _in_spite_of_losses(take, CAREFUL)
 
 
@@ -103,9 +89,9 @@ def translated_errors(graph: Graph) -> Iterator[None]:
 
 
 def _after(strategy: Strategy, error: Exception, graph: Graph) -> Strategy:
-    """Return the strategy to try after one that came to an error, which may be that limbs of floats overflow."""
+    """Return the strategy to try after one that came to an error, which may be that floats are too far apart."""
     of_floats = is_of_floats(error) or (is_overflow(error) and any(map(adds_floats, graph.nodes)))
-    return AFTER_FLOATS.get(strategy, CAREFUL) if of_floats else CAREFUL
+    return KERNELS_FOR_FLOATS if of_floats and strategy is FAST else CAREFUL
 
 
 def _in_spite_of_losses(take: Callable[[Strategy], T], strategy: Strategy) -> T:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.lattice import Time, shown
-from tidemill.dataflow.nodes import Filter, FlatMap, Input, Inspect, Map, Node, Retime
+from tidemill.dataflow.nodes import Filter, FlatMap, Inspect, Map, Node, Retime
 from tidemill.errors import ExpressionError, UserFunctionError
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.schema import Schema
@@ -25,23 +24,10 @@ from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark.frames import names
 from tidemill.renderer.spark.map_tasks import mapped_at_once
-
-Batches = Iterator[pa.RecordBatch]
+from tidemill.renderer.spark.tasks import Batches, detached
 
 _WORK: Final = Registry[Callable[[Any, int], Callable[[pa.RecordBatch], pa.RecordBatch]]]("Spark engine")
 """For each class of nodes, what makes a function from batch to batch of the node and the number of user coordinates."""
-
-
-def detached(node: Node) -> Any:
-    """Return a copy of a node cut off from the rest of its graph, to be sent to executors."""
-    inputs = tuple(
-        Input(id=i.id, name=i.name, scope=_bare(i), schema=i.schema, site=i.site, inputs=()) for i in node.inputs
-    )
-    return attrs.evolve(node, scope=_bare(node), inputs=inputs)
-
-
-def _bare(node: Node) -> Any:
-    return attrs.evolve(node.scope, parent=None)
 
 
 def row_task(node: Node, users: int, at: Time | None = None) -> Callable[[Batches], Batches]:

@@ -18,7 +18,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node, Reduce
 from tidemill.errors import EngineError, TidemillError, UserFunctionError
 from tidemill.renderer.runs.failures import of_node
-from tidemill.renderer.spark.row_tasks import detached
+from tidemill.renderer.spark.tasks import detached
 
 _Function: TypeAlias = tuple[Node, str, Any]
 """A node, and the user's function that it calls, in words and itself."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from tidemill.boundary.update_tables import Names
-from tidemill.dataflow.composites import OrderedDynamicFilter
+from tidemill.dataflow.composites import AntiJoin, OrderedDynamicFilter, OuterJoin, PartneredJoin, SemiJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import (
@@ -43,12 +42,12 @@ from tidemill.expressions.windows.bound import Windows
 from tidemill.expressions.windows.in_order import RENDERED
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs.registry import Registry
-from tidemill.renderer.spark import few_groups, linear, native
+from tidemill.renderer.spark import linear, native
 from tidemill.renderer.spark.dataframes import constant, rows_of
 from tidemill.renderer.spark.driver_loops import entering, left_in_driver
 from tidemill.renderer.spark.dynamic_filter import moves_of
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, united
-from tidemill.renderer.spark.join import joined
+from tidemill.renderer.spark.join import joined, partnered
 from tidemill.renderer.spark.keyed import KeyedRound, first_pending_line
 from tidemill.renderer.spark.state import Round, Trace
 from tidemill.renderer.spark.strategy import Strategy
@@ -74,27 +73,25 @@ class Step:
 
     keeps_state = False
     """Whether state is kept for steps after this one."""
-    as_they_come: Collection[Node] = ()
-    """Outputs whose updates are not consolidated."""
+    as_they_come = False
+    """Whether outputs of rows that are there once each, equal ones too, are not consolidated."""
     loops_in_driver = 0
     """Up to so many updates that come into it, the driver takes a loop."""
-    names: Names | None = None
-    """The names that columns of times and diffs have for users, where outputs are for them."""
 
     def __init__(
         self,
         spark: SparkSession,
         graph: Graph,
-        given: Mapping[Input, Frame | None] | Mapping[Node, Frame | None],
+        given: Mapping[Input, Frame | None],
         strategy: Strategy,
     ) -> None:
-        """Prepare for a step on the updates ``given`` of inputs; or of a Map instead, where it alone reads an input."""
+        """Prepare for a step on the updates ``given`` of inputs."""
         self.deltas: dict[Node, Frame | None] = {}
         self.rounds = 0
         """How many rounds of loops have run."""
         self._spark = spark
         self._graph = graph
-        self._input_frames: dict[Node, Frame | None] = dict(given.items())
+        self._input_frames = dict(given)
         self._strategy = strategy
         self._users = len(graph.coordinates)
         self._usage = Usage(graph, whole=self.keeps_state)
@@ -301,6 +298,12 @@ class Step:
                 self._trace(node, side).append(batch, now)
         return _joined_pairs(node, pairs)
 
+    @_rule(OuterJoin, SemiJoin, AntiJoin)
+    def of_partnered_join(self, node: PartneredJoin, _now: Round) -> Frame | None:
+        condition = "true" if node.condition is None else self._strategy.sql(node.condition)
+        left, right = self._inputs(node)
+        return partnered(node, left, right, condition)
+
     def _stored(self, trace: Trace, now: Round) -> list[Frame]:
         trace.compact()
         return trace.before(now)
@@ -347,16 +350,12 @@ class Step:
             return None
         if isinstance(node.logic, Windows) and node.logic.only_in_order:
             raise EngineError(RENDERED)
-        if frame is not None and not (now or self.keeps_state) and self._strategy.is_native(node, frame):
-            if self.names is not None and self._is_finished_here(node, frame):
-                return few_groups.aggregated(node, frame, self._strategy.floats, self.names)
-            return native.aggregated(node, frame, self._strategy.floats)
+        if frame is not None and not (now or self.keeps_state):
+            if self._strategy.is_native(node, frame):
+                return native.aggregated(node, frame)
+            if (found := self._strategy.windows(node, frame)) is not None:
+                return found
         return self._keyed(node, frame, now)
-
-    def _is_finished_here(self, node: Reduce, frame: Frame) -> bool:
-        """Return whether a Reduce is an output's, which has to be worked out anyway, and may be by the driver."""
-        last = all(isinstance(reader, Output) for reader, _ in self._graph.consumers(node))
-        return last and few_groups.applies(self._spark, node, frame)
 
     def _keyed(self, node: Node, frame: Frame | None, now: Round) -> Frame | None:
         keyed = KeyedRound(node, self._users, now, *self._interval(node), one_time=self._one_time)
@@ -384,8 +383,6 @@ class Step:
 
     @_rule(*linear.RULES)
     def of_linear(self, node: Node, _now: Round) -> Frame | None:
-        if node in self._input_frames:
-            return self._input_frames[node]
         (frame,) = self._inputs(node)
         return None if frame is None else linear.RULES.of(node)(node, frame, self._strategy)
 
@@ -400,7 +397,7 @@ class Step:
     @_rule(Output)
     def of_output(self, node: Node, _now: Round) -> Frame | None:
         (frame,) = self._inputs(node)
-        return frame if frame is None or node in self.as_they_come else consolidated(frame)
+        return frame if frame is None or (self.as_they_come and frame.inserted) else consolidated(frame)
 
     @_rule(Consolidate)
     def of_consolidate(self, node: Node, _now: Round) -> Frame | None:
@@ -409,11 +406,13 @@ class Step:
         Besides, Spark's optimizer fails with "key not found" on an aggregation of a union as a part of another one.
         """
         (frame,) = self._inputs(node)
-        return None if frame is None else materialised(consolidated(frame))
+        return frame if frame is None or frame.inserted else materialised(consolidated(frame))
 
 
-COMPOSITES: Final = _RULES.composites
-"""The composites that DataFrames are made of without lowering them."""
+JOINS: Final = frozenset((OuterJoin, SemiJoin, AntiJoin))
+"""The composites that are Spark's own joins where all is rows at one time, and else have to be lowered."""
+COMPOSITES: Final = _RULES.composites - JOINS
+"""The composites that DataFrames are made of without lowering them, whatever the updates."""
 
 
 def _joined_pairs(node: Join, pairs: list[tuple[Frame | None, Frame | None]]) -> Frame | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
@@ -13,7 +12,7 @@ from tidemill.dataflow.nodes import Enter, Join, Node
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64, DType
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.kernels.codec import decode_column, encode_column
+from tidemill.renderer.embedded.kernels.codec import decode_column
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.trace.elsewhere import Range
 from tidemill.renderer.spark import linear
@@ -21,6 +20,7 @@ from tidemill.renderer.spark.frames import DIFF, Frame, names, times
 from tidemill.renderer.spark.keyed import as_lines
 from tidemill.renderer.spark.keyed_tasks import ARRANGED, DUE, STORE, Layout, layout_of
 from tidemill.renderer.spark.live.state_files import as_updates
+from tidemill.renderer.spark.tasks import encoded as codes_of
 from tidemill.renderer.spark.types import struct
 
 
@@ -114,10 +114,7 @@ def pending_block(compiled: Compiled, node: Node, lines: DataFrame) -> UpdateArr
 
 def encoded(table: pa.Table, types: Sequence[DType], compiled: Compiled) -> UpdateArray:
     """Return a table's columns as codes."""
-    block = np.empty((len(types), len(table)), np.int64)
-    for i, dtype in enumerate(types):
-        block[i] = encode_column(table.column(i).cast(dtype.arrow), dtype, compiled.interner)
-    return block
+    return codes_of(table.columns, types, compiled.interner)
 
 
 def _keys_and_times(layout: Layout) -> tuple[list[str], list[DType]]:

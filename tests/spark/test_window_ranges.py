@@ -28,12 +28,12 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.codec import Interner, encode_column
 from tidemill.renderer.embedded.windows.affected import Reach
 from tidemill.renderer.embedded.windows.range_partitions import summaries_asked
-from tidemill.renderer.spark import large_windows, windows
-from tidemill.renderer.spark.keyed_tasks import KeyedTask, KeyedTaskAtOneTime, layout_of
+from tidemill.renderer.spark import large_windows
+from tidemill.renderer.spark.keyed_tasks import KeyedKernel, layout_of
 from tidemill.renderer.spark.large_windows import LargestPartition, put_together, read_by_calls
+from tidemill.renderer.spark.range_tasks import RangeKernel, RangeValuesKernel, row_order
 from tidemill.renderer.spark.row_tasks import row_task
-from tidemill.renderer.spark.stretch_tasks import StretchTask, StretchValuesTask, row_order
-from tidemill.renderer.spark.window_tasks import WindowsAtOneTime
+from tidemill.renderer.spark.tasks import run_kernel
 
 
 def divisible(schema, calls, *, added=False):
@@ -92,13 +92,13 @@ def computed(node, lines, cuts, times, *, inserted=False):
     ranges = list(in_ranges(node, lines, cuts))
     asked = summaries_asked(node.logic, node.inputs[0].schema.dtypes)
     given_to = read_by_calls(node, node.logic) if inserted else tuple(range(len(node.inputs[0].schema)))
-    say = StretchTask.of(node, given_to, len(times), asked, 1000)
-    said = [line for r in ranges for b in say.run(iter(r.to_batches())) for line in b.to_pylist()]
-    found = put_together(node, said, asked, given_to)
+    say = RangeKernel(node, given_to, len(times), asked, 1000)
+    said = [line for r in ranges for b in run_kernel(say, iter(r.to_batches())) for line in b.to_pylist()]
+    found = put_together(node, said, given_to)
     if found is None:
         return None
-    task = StretchValuesTask.of(node, times, found)
-    return [batch for r in ranges for batch in task.run(iter(r.combine_chunks().to_batches()))]
+    kernel = RangeValuesKernel(node, tuple(times), given_to, found)
+    return [batch for r in ranges for batch in run_kernel(kernel, iter(r.combine_chunks().to_batches()))]
 
 
 def at_versions(lines, numbers):
@@ -108,9 +108,8 @@ def at_versions(lines, numbers):
 
 def one_task(node):
     """The task for whole partitions."""
-    ends = {"lower": Antichain.minimum(1), "upper": Antichain()}
-    whole = {"keeps_state": False, "summed": False, "users": 1, "now": ()}
-    return WindowsAtOneTime(KeyedTaskAtOneTime(KeyedTask.of(node, layout=layout_of(node), **whole, **ends), (0,)))
+    kernel = KeyedKernel(node, layout_of(node), 1, (), Antichain.minimum(1), Antichain(), time=(0,))
+    return functools.partial(run_kernel, kernel)
 
 
 def once(node, lines):
@@ -123,7 +122,7 @@ class InRanges:
     def __init__(self, node, *how, **options):
         self._made = lambda lines: computed(node, lines, *how, **options)
 
-    def run(self, batches):
+    def __call__(self, batches):
         return iter([b.drop_columns(["t0"]) for b in self._made(pa.Table.from_batches(batches))])
 
 
@@ -191,7 +190,7 @@ def counted(node, lines):
     """The rows with values of whole partitions, with their counts; or an error."""
     found = Counter()
     if lines.num_rows:
-        batches = list(one_task(node).run(iter(lines.drop_columns(["version"]).to_batches())))
+        batches = list(one_task(node)(iter(lines.drop_columns(["version"]).to_batches())))
         for row in (row for b in batches for row in b.to_pylist()):
             count = row.pop("d")
             found[repr(row)] += count
@@ -237,16 +236,16 @@ def rows_of(dice, count):
 def cut(monkeypatch):
     """How often partitions were cut into ranges; of ten rows they are large, and a range has about six."""
     made = []
-    in_stretches = large_windows.in_stretches
+    in_ranges = large_windows.in_ranges
 
     def noted(*given, **options):
-        found = in_stretches(*given, **options)
+        found = in_ranges(*given, **options)
         made.append(found is not None)
         return found
 
-    monkeypatch.setattr(windows, "in_stretches", noted)
+    monkeypatch.setattr(large_windows, "in_ranges", noted)
     monkeypatch.setattr(large_windows, "LARGE", 10)
-    monkeypatch.setattr(large_windows, "STRETCH", 6)
+    monkeypatch.setattr(large_windows, "RANGE_ROWS", 6)
     monkeypatch.setattr(large_windows, "MOST_BESIDE", 1 / 6)
     return made
 
@@ -349,7 +348,7 @@ def test_errors_are_those_of_partitions_in_one_task(spark, cut):
         (tm.first_value("x"), True),
     ],
 )
-def test_partitions_are_not_divided_where_stretches_cannot_know_what_rows_look_at(call, expected):
-    """How far rows of other stretches look, or how their texts compare."""
+def test_partitions_are_not_divided_where_ranges_cannot_know_what_rows_look_at(call, expected):
+    """How far rows of other ranges look, or how their texts compare."""
     schema = {"t": "int64", "x": "string", "n": "int64"}
     assert len(list(divisible(schema, {"c": call.over(tm.Window.order_by("t"))}))) == expected
