@@ -10,7 +10,7 @@ from __future__ import annotations
 import decimal
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 from sqlglot import TokenType, exp
@@ -19,6 +19,7 @@ from sqlglot.errors import SqlglotError
 
 from tidemill.errors import SchemaError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate, bool_or
+from tidemill.expressions.composed_aggregates import Composition
 from tidemill.expressions.expr import Alias, Call, Cast, Column, Expr, Literal
 from tidemill.expressions.functions import BY_NAME, FUNCTIONS
 from tidemill.expressions.functions.choice import nullif, when
@@ -166,12 +167,15 @@ class ExpressionParser:
         """Refuse two literals side by side: 'it''s' to Spark is one with a quote in it, to sqlglot two."""
         raise self.unsupported(node, ": for a quote within a string write \\', and CONCAT to join strings")
 
-    def function(self, node: exp.Anonymous) -> Expr:
-        name, given = node.name.lower(), node.expressions
+    def function(self, node: exp.Anonymous, within: Sequence[exp.Expression] = (), name: str = "") -> Expr:
+        """Return what a call stands for, or one that is written like it of another name."""
+        name, given = name or node.name.lower(), node.expressions
         if name in _UNSTEADY:
             raise self.unsteady(node)
         if name in AGGREGATES:
-            return aggregate(name, node, self)
+            return aggregate(name, node, self, within)
+        if within:
+            raise self.unsupported(node, ": WITHIN GROUP is for aggregates in an order")
         if name in _WITH_UNIT and len(given) == _WITH_UNIT_ARGUMENTS:
             unit = unit_of(given[0].name)
             if unit is None:
@@ -206,7 +210,18 @@ class ExpressionParser:
     def filter(self, node: exp.Filter) -> Expr | None:
         """Return an aggregate with FILTER (WHERE ...)."""
         filtered = self.expression(node.this)
-        return filtered.filter(self.expression(node.expression.this)) if isinstance(filtered, Aggregate) else None
+        is_aggregate = isinstance(filtered, (Aggregate, Composition))
+        return filtered.filter(self.expression(node.expression.this)) if is_aggregate else None  # type: ignore[attr-defined]
+
+    def within_group(self, node: exp.WithinGroup) -> Expr | None:
+        """Return an aggregate with WITHIN GROUP (ORDER BY ...)."""
+        return self.function(node.this, node.expression.expressions) if isinstance(node.this, exp.Anonymous) else None
+
+    def bracket(self, node: exp.Bracket) -> Expr | None:
+        """Return an element of a list, which sqlglot counts from 0 whatever the dialect."""
+        if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+            return None
+        return Call("item", (self.expression(node.this), self.expression(node.expressions[0])))
 
     def position(self, node: exp.StrPosition) -> Expr:
         start = node.args.get("position")
@@ -354,6 +369,9 @@ SPECIAL: Final[Rules] = {
     exp.Any: ExpressionParser.any,
     exp.Window: lambda p, n: window_call(n, p),
     exp.Filter: ExpressionParser.filter,
+    exp.WithinGroup: ExpressionParser.within_group,
+    exp.Array: lambda p, n: Call("array", tuple(map(p.expression, n.expressions))),
+    exp.Bracket: ExpressionParser.bracket,
     exp.Add: ExpressionParser.sum,
     exp.Concat: ExpressionParser.quoted,
     exp.StrPosition: ExpressionParser.position,

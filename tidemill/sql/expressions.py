@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from sqlglot import exp
@@ -115,10 +115,10 @@ class Expressions(ExpressionParser):
             raise self.names.error(node, "* stands where an expression is expected")
         return self.names.find(self.scope, node)
 
-    def function(self, node: exp.Anonymous) -> Expr:
+    def function(self, node: exp.Anonymous, within: Sequence[exp.Expression] = (), name: str = "") -> Expr:
         """Return what a call stands for, if the dialect has it with the library's meaning."""
         self.names.source.only(node, "this", "expressions")
-        name = node.name.lower()
+        name = name or node.name.lower()
         if name == GROUPING:
             if not node.expressions:
                 raise self.unsupported(node, ": GROUPING takes expressions of GROUP BY")
@@ -128,16 +128,27 @@ class Expressions(ExpressionParser):
             near = did_you_mean(name, known)
             hint = near if near.startswith("did") else None
             raise self.names.error(node, f"function `{name}` is not supported in dialect {self.dialect.name}", hint)
-        if why := self._differs(name, node.expressions):
+        if why := self._differs(name, node.expressions, within):
             raise self.unsupported(node, why)
         if name == "concat" and self.dialect.functions is not None:  # which passes over NULL, as || does not
             return Call("concat", tuple(Call("coalesce", (self.expression(a), lit(""))) for a in node.expressions))
-        return super().function(node)
+        return super().function(node, within, self.dialect.instead.get(name, name))
 
-    def _differs(self, name: str, given: list[exp.Expression]) -> str:
+    def _differs(self, name: str, given: list[exp.Expression], within: Sequence[exp.Expression]) -> str:  # noqa: PLR0911
         """Return why a call means something else in the dialect, or may."""
         if self.dialect.functions is None:
             return ""
+        if name == "count" and isinstance(given[0] if given else None, exp.Distinct) and len(given[0].expressions) > 1:
+            return ": COUNT(DISTINCT ...) of several values is of rows in other systems, and of Spark alone of values"
+        if name in ("string_agg", "listagg") and len(_arguments(given)) != 2:  # noqa: PLR2004
+            return ": write what stands between the values"
+        if name == "mode" and given and self.dialect.name != "duckdb":
+            return ": write MODE() WITHIN GROUP (ORDER BY x)"
+        if name in ("median", "percentile_cont") and self.dialect.name == "duckdb":
+            of = [o.this for o in within] or given
+            dtype = self.type_of(self.expression(of[0]), of[0]) if of else None
+            if dtype is not None and dtype.is_decimal:
+                return f": of decimals DuckDB's {name.upper()} is a decimal: cast it to DOUBLE"
         if name in ("substring", "substr", "left", "right") and not all(_is_positive(a) for a in given[1:]):
             return f": {name.upper()} is for places that are numbers written out, from 1 on, since others differ"
         if name in ("substring", "substr") and len(given) not in (2, 3):
@@ -327,6 +338,12 @@ _PARTS: Final = frozenset(("year", "month", "day", "quarter", "week", "hour", "m
 
 def _is_positive(node: exp.Expression) -> bool:
     return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and int(node.name) > 0
+
+
+def _arguments(given: Sequence[Any]) -> list[Any]:
+    """Return the arguments of an aggregate without ORDER BY and DISTINCT around them."""
+    found = [g.this if isinstance(g, exp.Order) else g for g in given]
+    return [a for g in found for a in (g.expressions if isinstance(g, exp.Distinct) else [g])]
 
 
 def _bare(node: Any) -> Any:

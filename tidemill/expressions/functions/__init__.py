@@ -28,6 +28,7 @@ from typing import Final
 from tidemill.expressions.functions.choice import CHOICE
 from tidemill.expressions.functions.dates import DATES
 from tidemill.expressions.functions.hashing import HASHING
+from tidemill.expressions.functions.list_summaries import LIST_SUMMARIES
 from tidemill.expressions.functions.lists import LISTS
 from tidemill.expressions.functions.numbers import NUMBERS
 from tidemill.expressions.functions.operators import OPERATORS
@@ -37,7 +38,7 @@ from tidemill.expressions.functions.text import TEXT
 __all__ = ["BY_NAME", "FUNCTIONS", "NULL", "Function", "Signature", "can_cast", "common_type", "widens"]
 
 FUNCTIONS: Final[dict[str, Function]] = {
-    f.name: f for f in (*OPERATORS, *CHOICE, *NUMBERS, *TEXT, *DATES, *HASHING, *LISTS)
+    f.name: f for f in (*OPERATORS, *CHOICE, *NUMBERS, *TEXT, *DATES, *HASHING, *LISTS, *LIST_SUMMARIES)
 }
 
 BY_NAME: Final[dict[str, Function]] = {
