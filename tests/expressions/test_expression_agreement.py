@@ -115,7 +115,7 @@ def call(function: str, *args: st.SearchStrategy[Any]) -> st.SearchStrategy[Expr
     return found
 
 
-def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: PLR0915 - a line or two a function
+def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: PLR0912, PLR0915 - a line or two a function
     """Every function of the registry that gives this type, with arguments of types that it takes."""
 
     def sub(k: str) -> st.SearchStrategy[Expr]:
@@ -134,17 +134,29 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
         st.tuples(same, same).map(lambda a: nullif(*a)),
     ]
     if kind in ("int64", "float64"):
-        found += [call(f, sub(f"list<{kind}>"), st.integers(-1, 2) | trees("int32", depth)) for f in ("get", "item", "element_at")]
+        found += [
+            call(f, sub(f"list<{kind}>"), st.integers(-1, 2) | trees("int32", depth))
+            for f in ("get", "item", "element_at")
+        ]
         found += [call(f, sub(f"list<{kind}>")) for f in ("array_min", "array_max")]
         found += [call("list_mode", sub(f"list<{kind}>"), st.booleans())]
         found += [call("list_percentile_disc", sub(f"list<{kind}>"), SHARES, st.booleans())]
     if kind == "float64":
         found += [call("list_percentile", sub(f"list<{k}>"), SHARES, st.booleans()) for k in ("int64", "float64")]
         pairs = st.lists(st.tuples(sub(kind), sub(kind)).map(lambda p: Call("array", p)), min_size=1, max_size=3)
-        found += [call("list_regression", pairs.map(lambda p: Call("array", tuple(p))), st.sampled_from(["covar_pop", "covar_samp", "corr", "slope", "intercept", "r2", "sxy"]))]
+        found += [
+            call(
+                "list_regression",
+                pairs.map(lambda p: Call("array", tuple(p))),
+                st.sampled_from(["covar_pop", "covar_samp", "corr", "slope", "intercept", "r2", "sxy"]),
+            )
+        ]
     if kind.startswith("list<"):
         found += [call("array", *[sub(kind[5:-1])] * 2), call("array_distinct", same), call("list_or_empty", same)]
-        found += [call("sort_array", same, sub("bool")), call("slice", same, st.integers(-3, 3), st.integers(-1, 3) | trees("int32", depth))]
+        found += [
+            call("sort_array", same, sub("bool")),
+            call("slice", same, st.integers(-3, 3), st.integers(-1, 3) | trees("int32", depth)),
+        ]
     if kind == "list<string>":
         found += [call("split", sub("string"), st.sampled_from(PATTERNS), st.integers(-1, 3))]
     if kind == "int64":

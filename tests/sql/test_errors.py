@@ -50,7 +50,6 @@ def flow():
         ("select a from t limit a", 23, "take a number that is written out"),
         ("with x as (select 1 as a), x as (select 2 as a) select * from x", 28, "`x` is twice in WITH"),
         ("select sum(a) over w from t", 20, "no window `w`"),
-        ("select array(1, 2)[0]", 8, "is not supported"),
         ("select frobnicate(a) from t", 8, "no function `frobnicate`"),
         ("select try_cast(s as int) from t", 8, "TRY_CAST"),
         ("select rand() from t", 8, "it is no function of the row"),

@@ -10,7 +10,8 @@ from typing import Any
 
 import attrs
 
-from tidemill.expressions.aggregate_functions import Aggregate, count, first, list, min, sum, variance
+from tidemill.expressions import aggregate_functions as agg
+from tidemill.expressions.aggregate_functions import Aggregate, count, first, variance
 from tidemill.expressions.display import display
 from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.choice import when
@@ -30,13 +31,16 @@ class Composition(Expr):
 
     @property
     def parts(self) -> tuple[Expr, ...]:
+        """What it is made of."""
         return (self.body,)
 
     @property
     def label(self) -> Hashable:
+        """Nothing: it is what it is made of."""
         return None
 
     def with_parts(self, parts: Sequence[Expr]) -> Expr:
+        """Return what it would be made of."""
         (body,) = parts
         return body
 
@@ -65,7 +69,7 @@ def composed(name: str, body: Expr, *arguments: Any) -> Composition:
 
 def _known(argument: Any, order_by: Any = None) -> Aggregate:
     """Return the list of the values that are not NULL."""
-    return list(argument, order_by=order_by).filter(operand(argument).is_not_null())
+    return agg.list(argument, order_by=order_by).filter(operand(argument).is_not_null())
 
 
 # Of counts, sums and first rows: a change costs what it changes.
@@ -78,7 +82,7 @@ def count_if(condition: Any) -> Aggregate:
 
 def any_value(argument: Any) -> Aggregate:
     """Return the aggregate for some value that is not NULL, always the least one; NULL where there is none."""
-    return min(argument)
+    return agg.min(argument)
 
 
 def min_by(argument: Any, by: Any) -> Aggregate:
@@ -124,7 +128,7 @@ def _population(argument: Any) -> Expr:
 def _around_the_mean(argument: Any) -> Expr:
     """Return the sum of the squares of what values are off their mean."""
     n = count(argument)
-    alone = sum(operand(argument) - operand(argument)).cast("float64")  # 0, or NaN of what is not finite
+    alone = agg.sum(operand(argument) - operand(argument)).cast("float64")  # 0, or NaN of what is not finite
     return when(n == 1, alone).otherwise(variance(argument) * (n - 1))
 
 
@@ -161,7 +165,9 @@ def string_agg(argument: Any, separator: Any = "", *, order_by: Any = None, dist
     """
     values: Expr = _known(argument, order_by)
     values = array_distinct(values) if distinct else values
-    return composed("string_agg", when(size(values) > 0, array_join(values, separator)).otherwise(None), argument, separator)
+    return composed(
+        "string_agg", when(size(values) > 0, array_join(values, separator)).otherwise(None), argument, separator
+    )
 
 
 def median(argument: Any) -> Composition:
@@ -179,7 +185,7 @@ def median(argument: Any) -> Composition:
     -  ---  ---  -
     a  2.5  7.9  2
     """
-    return composed("median", call("list_percentile", _known(argument), 0.5, False), argument)  # noqa: FBT003
+    return composed("median", call("list_percentile", _known(argument), 0.5, False), argument)
 
 
 def percentile(argument: Any, share: Any, *, descending: bool = False) -> Composition:
@@ -228,7 +234,7 @@ def _both(y: Any, x: Any) -> Expr:
 
 
 def _regression(name: str, wanted: str, y: Any, x: Any) -> Composition:
-    pairs = list(array(operand(y).cast("float64"), operand(x).cast("float64"))).filter(_both(y, x))
+    pairs = agg.list(array(operand(y).cast("float64"), operand(x).cast("float64"))).filter(_both(y, x))
     return composed(name, call("list_regression", pairs, wanted), y, x)
 
 

@@ -84,7 +84,10 @@ _WITHIN: Final[dict[str, Callable[..., Expr]]] = {
     "percentile_cont": composed.percentile, "percentile_disc": composed.percentile_disc, "mode": composed.mode,
 }  # fmt: skip
 """Aggregates of the one value that their WITHIN GROUP orders by."""
-_ONCE_IS_ENOUGH: Final = ("min", "max", "bool_or", "bool_and", "some", "any", "every", "any_value", "collect_set", "bit_and", "bit_or")
+_ONCE_IS_ENOUGH: Final = (
+    "min", "max", "bool_or", "bool_and", "some", "any", "every", "any_value", "collect_set", "bit_and", "bit_or",
+)  # fmt: skip
+"""Aggregates for which DISTINCT makes no difference."""
 AGGREGATES: Final = frozenset((*_BUILDERS, *_WITHIN))
 """Names of aggregates in SQL, in small letters."""
 

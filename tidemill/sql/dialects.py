@@ -57,8 +57,8 @@ _AGGREGATES: Final = frozenset((
 _OF_BITS: Final = frozenset(("bit_and", "bit_or", "bit_xor"))
 _IN_ORDER: Final = frozenset(("mode", "percentile_cont", "percentile_disc"))
 _OF_PAIRS: Final = frozenset((
-    "corr", "covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope",
-    "regr_sxx", "regr_sxy", "regr_syy",
+    "corr", "covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2",
+    "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
 ))  # fmt: skip
 _COMMON: Final = _AGGREGATES | {
     "abs", "ceil", "ceiling", "floor", "sign", "mod", "coalesce", "nullif", "greatest", "least",
@@ -75,13 +75,18 @@ _DUCKDB: Final = _COMMON | _OF_BITS | _IN_ORDER | _OF_PAIRS | {
 }  # fmt: skip
 _LISTS: Final = {"array_agg": "#list", "list": "#list"}
 """Lists of all values, NULL where there are none."""
-_ENDS: Final = {name: f"#{name[-3:]}_by" for name in ("arg_min", "arg_max")} | {n: f"#{n}" for n in ("min_by", "max_by")}
+_ENDS: Final = {"arg_min": "#min_by", "min_by": "#min_by", "arg_max": "#max_by", "max_by": "#max_by"}
 """What rows have where another value is least or greatest, of those that have it."""
 
 DIALECTS: Final = {
     "spark": Dialect("spark", folds=False),
     "duckdb": Dialect(
-        "duckdb", folds=False, float_division=True, aliases_in_where=True, functions=_DUCKDB, instead={**_LISTS, **_ENDS}
+        "duckdb",
+        folds=False,
+        float_division=True,
+        aliases_in_where=True,
+        functions=_DUCKDB,
+        instead=_LISTS | _ENDS,
     ),
     **{
         name: Dialect(

@@ -65,11 +65,11 @@ def _place(count: int, share: float) -> Fraction:
     return count * Fraction(repr(share))
 
 
-def _ordered(values: tuple[Any, ...], descending: bool) -> list[Any]:  # noqa: FBT001
+def _ordered(values: tuple[Any, ...], descending: bool) -> list[Any]:
     return in_order(values)[:: -1 if descending else 1]
 
 
-def _continuous(values: tuple[Any, ...], share: float, descending: bool) -> float | None:  # noqa: FBT001
+def _continuous(values: tuple[Any, ...], share: float, descending: bool) -> float | None:
     """Return the number at a place between the first and the last; between two, from both in proportion."""
     ordered = _ordered(values, descending)
     if not ordered:
@@ -80,17 +80,17 @@ def _continuous(values: tuple[Any, ...], share: float, descending: bool) -> floa
     if low == high or not part:
         return float(low) + 0.0
     if isinstance(low, float) and not (math.isfinite(low) and math.isfinite(high)):
-        return low + high
+        return low + float(high)
     return float(Fraction(low) * (1 - part) + Fraction(high) * part) + 0.0
 
 
-def _discrete(values: tuple[Any, ...], share: float, descending: bool) -> Any:  # noqa: FBT001
+def _discrete(values: tuple[Any, ...], share: float, descending: bool) -> Any:
     """Return the first value up to which, itself included, there is such a share of the values."""
     ordered = _ordered(values, descending)
     return ordered[max(math.ceil(_place(len(ordered), share)), 1) - 1] if ordered else None
 
 
-def _mode(values: tuple[Any, ...], descending: bool) -> Any:  # noqa: FBT001
+def _mode(values: tuple[Any, ...], descending: bool) -> Any:
     """Return the value that is there most often; of several the least, or the greatest."""
     some = known(values)
     counts = Counter(map(hashable, some))
@@ -103,7 +103,7 @@ def _bits(combine: Callable[[int, int], int]) -> Callable[[tuple[Any, ...]], int
     return lambda values: functools.reduce(combine, some) if (some := known(values)) else None
 
 
-def _regression(given: Sequence[Any], wanted: str) -> float | None:
+def _regression(given: Sequence[Any], wanted: str) -> float | None:  # noqa: PLR0911 - one a statistic
     """Return what says how y goes with x, of pairs (y, x): worked out exactly, and rounded once.
 
     Roots are those of what was rounded.

@@ -126,7 +126,7 @@ def in_order(values: tuple[Any, ...]) -> list[Any]:
     return sorted(known(values), key=value_order)
 
 
-def _sorted(values: tuple[Any, ...], ascending: bool) -> tuple[Any, ...]:  # noqa: FBT001 - as SQL has it
+def _sorted(values: tuple[Any, ...], ascending: bool) -> tuple[Any, ...]:
     some = in_order(values)
     nulls = [None] * (len(values) - len(some))
     return (*nulls, *some) if ascending else (*reversed(some), *nulls)
@@ -185,7 +185,9 @@ def array(*values: Any) -> Expr:
     >>> import tidemill as tm
     >>> flow = tm.Dataflow()
     >>> c = flow.constant({"a": "int64", "b": "int64", "s": "string"}, [(3, None, "x,y"), (1, 2, "")])
-    >>> flow.output("out", c.select(l=tm.array("a", "b"), up=tm.sort_array(tm.array("a", "b")), parts=tm.split("s", ",")))
+    >>> flow.output(
+    ...     "out", c.select(l=tm.array("a", "b"), up=tm.sort_array(tm.array("a", "b")), parts=tm.split("s", ","))
+    ... )
     >>> flow.start().snapshot("out")
     l          up         parts
     ---------  ---------  ------
@@ -233,7 +235,7 @@ def array_distinct(values: Any) -> Expr:
     return call("array_distinct", operand(values))
 
 
-def sort_array(values: Any, ascending: Any = True) -> Expr:  # noqa: FBT002 - as PySpark has it
+def sort_array(values: Any, ascending: Any = True) -> Expr:
     """Return a list in the order of its values, NULL first; or, not ``ascending``, the other way round."""
     return call("sort_array", operand(values), operand(ascending))
 

@@ -124,7 +124,7 @@ def pieces(pattern: str, text: str, most: int) -> tuple[str, ...]:
     """
     if text and not pattern:
         return tuple(text[:most] if most > 0 else text)
-    read, made = read_pattern(pattern), []
+    read, made = read_pattern(pattern), list[str]()
     position = copied = 0
     while position <= len(text) and len(made) != most - 1 and (match := _first(read, text, position)):
         begin, end = match.span()
