@@ -78,5 +78,6 @@ def test_in_sql_and_python() -> None:
     great, small = decimal.Decimal("9" * 36 + ".99"), decimal.Decimal("0.000001")
     run.insert("t", [(great, small), (great.copy_negate(), small), (decimal.Decimal("0.00"), -small), (None, small)])
     run.advance()
-    assert run.snapshot("python") == run.snapshot("sql") == [(great, small), (decimal.Decimal("0.00"), -small)]
-    assert run.snapshot("literal") == []
+    expected = [(decimal.Decimal("0.00"), -small), (great, small)]
+    assert sorted(run.snapshot("python")) == sorted(run.snapshot("sql")) == expected
+    assert list(run.snapshot("literal")) == []

@@ -259,6 +259,73 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
         found += [call(f, sub("string"), plain) for f in ("like", "starts_with", "ends_with", "contains")]
         found += [call("regexp_like", sub("string"), st.sampled_from(PATTERNS)), call("isnan", sub("float64"))]
         found += [call("like", sub("string"), st.sampled_from([r"a\%", r"\\%", r"a\__", "%a_b%"]))]
+    return [*found, *further(kind, depth)]
+
+
+ANGLES = [
+    "sin",
+    "cos",
+    "tan",
+    "cot",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "degrees",
+    "radians",
+    "cbrt",
+    "expm1",
+    "log1p",
+]
+
+
+def further(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:
+    """The functions that have no kernel."""
+
+    def sub(k: str) -> st.SearchStrategy[Expr]:
+        return trees(k, depth)
+
+    same, number = sub(kind), st.sampled_from(NUMBERS).flatmap(sub)
+    whole = st.sampled_from(["int32", "int64"]).flatmap(sub)
+    moment = st.sampled_from(["date", "timestamp"]).flatmap(sub)
+    casts: Any = st.sampled_from(KINDS).flatmap(sub).map(lambda e: e.try_cast(kind))
+    casts.calls = "try_cast"
+    found = [casts]
+    if kind in NUMBERS:
+        found += [call(f, same, same) for f in ("try_add", "try_subtract", "try_multiply", "try_mod")]
+    if kind == "float64":
+        found += [call(f, number) for f in ANGLES]
+        found += [call(f, number, number) for f in ("atan2", "hypot", "log", "try_divide")]
+    if kind in ("int64", "float64"):
+        found += [call("try_element_at", sub(f"list<{kind}>"), st.integers(-1, 2) | trees("int32", depth))]
+    if kind == "int64":
+        found += [call("crc32", sub("string")), call("crc32", sub("binary"))]
+    if kind == "binary":
+        found += [call("unhex", sub("string")), call("unbase64", sub("string"))]
+    if kind == "date":
+        forms = st.sampled_from(["yyyy-MM-dd", "d.M.yy", "yyyy-MM-dd HH:mm:ss.SS"])
+        found += [call("date_of_text", sub("string"), forms)]
+        found += [call("next_day", moment, st.sampled_from(["MO", "sun", "Friday"]))]
+    if kind == "timestamp":
+        forms = st.sampled_from(["yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss.SS", "h a"])
+        found += [call("timestamp_of_text", sub("string"), forms)]
+    if kind == "string":
+        data = st.sampled_from(["string", "binary"]).flatmap(sub)
+        places, part = st.integers(-3, 5) | trees("int32", depth), st.text("aA%", max_size=2)
+        found += [call(f, data) for f in ("md5", "sha1", "base64", "hex")] + [call("hex", whole)]
+        found += [call("sha2", data, st.sampled_from([0, 256, 512]))]
+        found += [call(f, same, same) for f in ("trim_of", "ltrim_of", "rtrim_of")]
+        found += [call("overlay", same, same, places), call("overlay", same, same, places, places)]
+        found += [call("substring_index", same, part, places)]
+        texts = same | st.just(lit('{"a":[1.50,{"b":"x"}],"c":null}'))
+        found += [call("get_json_object", texts, st.sampled_from(["$", "$.a", "$.a[1].b", "$['c']"]))]
+        form = st.just("%s|%-6s|%05d|%,d|%x|%.2f%%")
+        found += [call("format_string", form, same, sub("bool"), whole, whole, whole, sub("float64"))]
+        patterns = ["yyyy-MM-dd HH:mm:ss.SSS", "d MMM yy, h:mm a 'o''clock'", "EEEE DDD q"]
+        found += [call("date_format", moment, st.sampled_from(patterns))]
+        found += [call(f, moment) for f in ("dayname", "monthname")]
     return found
 
 

@@ -24,7 +24,8 @@ from tidemill.expressions.expr import Alias, Call, Cast, Column, Expr, Literal
 from tidemill.expressions.functions import BY_NAME, FUNCTIONS
 from tidemill.expressions.functions.choice import nullif, when
 from tidemill.expressions.functions.dates import WITH_UNIT, extract, to_date, to_timestamp
-from tidemill.expressions.functions.text import ilike, instr
+from tidemill.expressions.functions.text import ilike, instr, trim
+from tidemill.expressions.functions.trigonometry import pi
 from tidemill.expressions.intervals import Interval, interval_of, sum_of, unit_of
 from tidemill.expressions.room import too_deep, with_room
 from tidemill.expressions.sql_aggregates import AGGREGATES, aggregate
@@ -87,6 +88,11 @@ def _parsed(text: str) -> Expr:
     return ExpressionParser(text).expression(trees[0])
 
 
+def whole_call(this: Any) -> Any:
+    """Return a call before a bracket so that the bracket is not taken for part of it."""
+    return exp.Paren(this=this) if isinstance(this, exp.Anonymous) and this.expressions else this
+
+
 class _Syntax(Dialect.get_or_raise(_DIALECT).parser_class):  # type: ignore[misc]
     """Spark's grammar; calls stay calls by name, but for the few that have a syntax of their own."""
 
@@ -94,12 +100,16 @@ class _Syntax(Dialect.get_or_raise(_DIALECT).parser_class):  # type: ignore[misc
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: rule
         for name, rule in Dialect.get_or_raise(_DIALECT).parser_class.FUNCTION_PARSERS.items()
-        if name in ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
+        if name in ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
     }
 
     def _parse_alias(self, this: Any, explicit: bool = False) -> Any:  # noqa: ARG002 - sqlglot's
         """Take a name after AS alone: of ``a > 1 b`` or ``v desc`` the last word is a mistake, and not a name."""
         return super()._parse_alias(this, explicit=True)
+
+    def _parse_bracket(self, this: Any = None) -> Any:
+        """Take an element of ``array(1, 2)[0]``, which to sqlglot is another way to write ``array(0)``."""
+        return super()._parse_bracket(whole_call(this))
 
     def _parse_term(self) -> Any:
         """Take >>> for a shift of its own: to sqlglot it is >> and a comparison without a left side."""
@@ -267,9 +277,11 @@ class ExpressionParser:
         return -self.expression(node.this)
 
     def cast(self, node: exp.Cast) -> Expr | None:
-        if node.args.get("safe") or node.args.get("format"):
+        if node.args.get("format"):
             return None
         to = self.type(node.to)
+        if node.args.get("safe"):
+            return self.expression(node.this).try_cast(to)
         return Cast(self.expression(node.this), to)
 
     def type(self, node: exp.DataType) -> DType:
@@ -317,7 +329,16 @@ class ExpressionParser:
 
     def trim(self, node: exp.Trim) -> Expr | None:
         name = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.text("position").upper())
-        return None if name is None or node.expression else Call(name, (self.expression(node.this),))
+        if name is None or node.args.get("collation"):
+            return None
+        if node.expression is None:
+            return Call(name, (self.expression(node.this),))
+        return Call(f"{name}_of", (self.expression(node.this), self.expression(node.expression)))
+
+    def overlay(self, node: exp.Overlay) -> Expr:
+        """Return a string with another one in it: OVERLAY(s PLACING t FROM n FOR m)."""
+        given = [node.this, node.expression, node.args["from_"], *filter(None, [node.args.get("for_")])]
+        return Call("overlay", tuple(map(self.expression, given)))
 
     def substring(self, node: exp.Substring) -> Expr:
         args = [v for k in ("this", "start", "length") if (v := node.args.get(k)) is not None]
@@ -364,6 +385,7 @@ SPECIAL: Final[Rules] = {
     exp.In: ExpressionParser.in_,
     exp.Between: ExpressionParser.between,
     exp.Trim: ExpressionParser.trim,
+    exp.Overlay: ExpressionParser.overlay,
     exp.Substring: ExpressionParser.substring,
     exp.Anonymous: ExpressionParser.function,
     exp.Any: ExpressionParser.any,
@@ -395,9 +417,11 @@ _BUILDERS: Final[dict[tuple[str, int], Callable[..., Expr]]] = {
     ("ilike", 2): ilike,
     ("log", 1): lambda value: Call("ln", (value,)),
     ("date_part", 2): lambda part, moment: extract(getattr(resolve(part), "value", ""), moment),
-    ("to_date", 1): to_date,
-    ("to_timestamp", 1): to_timestamp,
-    ("to_timestamp_ntz", 1): to_timestamp,
+    **{("to_date", n): to_date for n in (1, 2)},
+    **{(name, n): to_timestamp for name in ("to_timestamp", "to_timestamp_ntz") for n in (1, 2)},
+    ("btrim", 2): trim,
+    ("pi", 0): pi,
+    ("nanvl", 2): lambda a, b: when(Call("isnan", (a,)), b).otherwise(a),
     ("date_diff", 2): lambda end, start: Call("datediff", (end, start)),
     ("dateadd", 2): lambda date, days: Call("date_add", (date, days)),
 }

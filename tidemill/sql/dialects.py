@@ -64,19 +64,23 @@ _COMMON: Final = _AGGREGATES | {
     "abs", "ceil", "ceiling", "floor", "sign", "mod", "coalesce", "nullif", "greatest", "least",
     "upper", "lower", "length", "char_length", "character_length", "replace", "reverse", "concat", "ascii", "chr",
     "translate", "year", "month", "day", "substring", "substr", "position", "round", "left", "right", "btrim",
+    "md5", "sin", "cos", "tan", "cot", "atan", "atan2", "degrees", "radians", "pi", "cbrt", "split_part", "strpos",
 }  # fmt: skip
 """Functions that mean the same in PostgreSQL and DuckDB as here, for the arguments that are let through."""
 _LIKE_POSTGRES: Final = _COMMON - {"year", "month", "day"}
 _RISINGWAVE: Final = _LIKE_POSTGRES | _OF_BITS | _IN_ORDER
 _POSTGRES: Final = _RISINGWAVE | _OF_PAIRS | {"any_value"}
 _DUCKDB: Final = _COMMON | _OF_BITS | _IN_ORDER | _OF_PAIRS | {
-    "contains", "quarter", "hour", "minute", "dayofyear", "last_day", "ifnull",
+    "list_extract", "hex", "contains", "quarter", "hour", "minute", "dayofyear", "last_day", "ifnull",
     "any_value", "count_if", "listagg", "median", "min_by", "max_by", "arg_min", "arg_max",
 }  # fmt: skip
-_LISTS: Final = {"array_agg": "#list", "list": "#list"}
-"""Lists of all values, NULL where there are none."""
-_ENDS: Final = {"arg_min": "#min_by", "min_by": "#min_by", "arg_max": "#max_by", "max_by": "#max_by"}
-"""What rows have where another value is least or greatest, of those that have it."""
+_MEANT: Final = {"array_agg": "#list", "list": "#list", "strpos": "instr"}
+"""Lists of all values are NULL where there are none; other names."""
+_MEANT_IN_DUCKDB: Final = _MEANT | {
+    "arg_min": "#min_by", "min_by": "#min_by", "arg_max": "#max_by", "max_by": "#max_by",
+    "list_extract": "try_element_at",
+}  # fmt: skip
+"""What rows have where another value is least or greatest is of those that have it; NULL is where no element is."""
 
 DIALECTS: Final = {
     "spark": Dialect("spark", folds=False),
@@ -86,11 +90,11 @@ DIALECTS: Final = {
         float_division=True,
         aliases_in_where=True,
         functions=_DUCKDB,
-        instead=_LISTS | _ENDS,
+        instead=_MEANT_IN_DUCKDB,
     ),
     **{
         name: Dialect(
-            name, folds=True, whole_division=True, aliases_in_having=False, functions=functions, instead=_LISTS
+            name, folds=True, whole_division=True, aliases_in_having=False, functions=functions, instead=_MEANT
         )
         for name, functions in (("postgres", _POSTGRES), ("materialize", _LIKE_POSTGRES), ("risingwave", _RISINGWAVE))
     },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import decimal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.expr import Call, Cast, Expr, Literal, lit
 from tidemill.expressions.functions import FUNCTIONS, NULL
+from tidemill.expressions.functions.dates import extract
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules
@@ -157,6 +159,8 @@ class Expressions(ExpressionParser):
             dtype = self.type_of(self.expression(given[0]), given[0]) if given else None
             if dtype is None or not dtype.is_decimal:
                 return ": ROUND is for decimals, since floats are rounded differently"
+        if name == "split_part" and not (len(given) == 3 and _is_positive(given[2]) and _is_text(given[1])):  # noqa: PLR2004
+            return ": SPLIT_PART is for delimiters and numbers that are written out, from 1 on, since others differ"
         if name in ("greatest", "least") and any(isinstance(a, exp.Null) for a in given):
             return ": a bare NULL has no type"
         return ""
@@ -170,9 +174,50 @@ class Expressions(ExpressionParser):
 
     def extract(self, node: exp.Extract) -> Expr:
         """Return a part of a date; those that dialects count differently are refused."""
-        if self.dialect.functions is not None and node.name.lower() not in _PARTS:
-            raise self.unsupported(node, f": expected one of {', '.join(sorted(_PARTS))}")
-        return super().extract(node)
+        part = node.name.lower()
+        if self.dialect.functions is None or part in _PARTS:
+            return super().extract(node)
+        moment = node.expression
+        if part == "epoch":
+            return self._seconds(moment)
+        if part not in _OTHER_PARTS:
+            raise self.unsupported(node, f": expected one of {', '.join(sorted({*_PARTS, *_OTHER_PARTS, 'epoch'}))}")
+        return _OTHER_PARTS[part](self.expression(moment))
+
+    def _seconds(self, moment: exp.Expression) -> Expr:
+        """Return the seconds since 1970, or between two timestamps: a float64, in PostgreSQL's family a decimal."""
+        inner = _bare(moment)
+        apart = isinstance(inner, exp.Sub) and not inner.args.get("negate")
+        of = [self.expression(m) for m in ((inner.this, inner.expression) if apart else (moment,))]
+        if apart and any(self.type_of(m, inner) not in (TIMESTAMP, NULL) for m in of):
+            raise self.unsupported(moment, ": EXTRACT(EPOCH FROM a - b) is of two timestamps: cast dates")
+        micros = [Call("unix_micros", (m,)) for m in of]
+        found = micros[0] - micros[1] if apart else micros[0]
+        if self.dialect.float_division:
+            return found / 1e6
+        return Cast(Cast(found, decimal_of(19)) * lit(decimal.Decimal("0.000001")), decimal_of(20, 6))
+
+    def difference(self, node: exp.Sub) -> Expr:
+        """Return a difference; where it is not Spark's, that of two dates is a number of days."""
+        found = self.operator(node)
+        if self.dialect.functions is None or not isinstance(found, Call):
+            return found
+        if any(self.type_of(a, node) != DATE for a in found.args):
+            return found
+        days = Call("datediff", found.args)
+        return Cast(days, INT64) if self.dialect.name == "duckdb" else days
+
+    def bracket(self, node: exp.Bracket) -> Expr | None:
+        """Return an element of a list; but in Spark's it is NULL where there is none."""
+        found = super().bracket(node)
+        if self.dialect.functions is None or not isinstance(found, Call):
+            return found
+        place = resolve(found.args[1])
+        if not isinstance(place, Literal) and self.dialect.name == "duckdb":
+            raise self.unsupported(node, ": places that are not written out count from the end in DuckDB if negative")
+        if isinstance(place, Literal) and not (isinstance(place.value, int) and place.value >= 0):
+            raise self.unsupported(node, ": places are counted from 1")
+        return Call("get", found.args)
 
     def type(self, node: exp.DataType) -> DType:
         """Return the type that a name means."""
@@ -180,13 +225,12 @@ class Expressions(ExpressionParser):
 
     def cast(self, node: exp.Cast) -> Expr | None:
         """Return a cast; those that round or print differently between dialects are refused."""
-        if node.args.get("safe"):
-            raise self.unsupported(node, ": TRY_CAST, which is NULL for what does not fit, is not there yet")
-        self.names.source.only(node, "this", "to")
+        safe = bool(node.args.get("safe"))
+        self.names.source.only(node, "this", "to", "safe")
         to = self.type(node.to)
         value = self.expression(node.this)
         plain = resolve(value)
-        if isinstance(plain, Literal) and isinstance(plain.value, str) and to in (DATE, TIMESTAMP):
+        if isinstance(plain, Literal) and isinstance(plain.value, str) and to in (DATE, TIMESTAMP) and not safe:
             return _folded(Cast(Literal(plain.value), to))
         if self.dialect.functions is not None:
             given = self.type_of(value, node)
@@ -195,7 +239,7 @@ class Expressions(ExpressionParser):
             if rounds or prints:
                 why = f": {self.dialect.name} has another result for a cast from {given} to {to}"
                 raise self.unsupported(node, f"{why}; FLOOR or ROUND first" if rounds else why)
-        return Cast(value, to)
+        return value.try_cast(to) if safe else Cast(value, to)
 
     def divide(self, node: exp.Div) -> Expr:
         """Return a division, as the dialect has it."""
@@ -333,6 +377,12 @@ class Expressions(ExpressionParser):
         return both if name == "eq" else ~both
 
 
+_OTHER_PARTS: Final[dict[str, Callable[[Expr], Expr]]] = {
+    "isodow": lambda moment: extract("dow_iso", moment),
+    "dow": lambda moment: extract("dow", moment) - 1,
+    "isoyear": lambda moment: extract("yearofweek", moment),
+}
+"""Parts of dates that PostgreSQL and DuckDB have, and Spark by other names or numbers."""
 _PARTS: Final = frozenset(("year", "month", "day", "quarter", "week", "hour", "minute", "doy"))
 
 
@@ -344,6 +394,10 @@ def _arguments(given: Sequence[Any]) -> list[Any]:
     """Return the arguments of an aggregate without ORDER BY and DISTINCT around them."""
     found = [g.this if isinstance(g, exp.Order) else g for g in given]
     return [a for g in found for a in (g.expressions if isinstance(g, exp.Distinct) else [g])]
+
+
+def _is_text(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Literal) and node.is_string and bool(node.name)
 
 
 def _bare(node: Any) -> Any:
@@ -411,7 +465,9 @@ _SPECIAL: Final[dict[type, Callable[[Any, Any], Expr | None]]] = {
     **dict.fromkeys((exp.Subquery, exp.Select, exp.Union, exp.Intersect, exp.Except), Expressions.scalar),
     exp.Column: Expressions.find,
     exp.Exists: Expressions.exists,
+    exp.Bracket: Expressions.bracket,
     exp.Div: Expressions.divide,
+    exp.Sub: Expressions.difference,
     exp.IntDiv: Expressions.whole_division,
     exp.In: Expressions.in_,
     exp.Window: Expressions.window,

@@ -26,6 +26,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidemill.expressions.functions.choice import CHOICE
+from tidemill.expressions.functions.date_formats import DATE_FORMATS
 from tidemill.expressions.functions.dates import DATES
 from tidemill.expressions.functions.hashing import HASHING
 from tidemill.expressions.functions.list_summaries import LIST_SUMMARIES
@@ -34,11 +35,28 @@ from tidemill.expressions.functions.numbers import NUMBERS
 from tidemill.expressions.functions.operators import OPERATORS
 from tidemill.expressions.functions.registry import NULL, Function, Signature, can_cast, common_type, widens
 from tidemill.expressions.functions.text import TEXT
+from tidemill.expressions.functions.text_forms import TEXT_FORMS
+from tidemill.expressions.functions.tries import TRIES
+from tidemill.expressions.functions.trigonometry import TRIGONOMETRY
 
 __all__ = ["BY_NAME", "FUNCTIONS", "NULL", "Function", "Signature", "can_cast", "common_type", "widens"]
 
 FUNCTIONS: Final[dict[str, Function]] = {
-    f.name: f for f in (*OPERATORS, *CHOICE, *NUMBERS, *TEXT, *DATES, *HASHING, *LISTS, *LIST_SUMMARIES)
+    f.name: f
+    for f in (
+        *OPERATORS,
+        *CHOICE,
+        *NUMBERS,
+        *TRIGONOMETRY,
+        *TEXT,
+        *TEXT_FORMS,
+        *DATES,
+        *DATE_FORMATS,
+        *HASHING,
+        *LISTS,
+        *LIST_SUMMARIES,
+        *TRIES,
+    )
 }
 
 BY_NAME: Final[dict[str, Function]] = {
