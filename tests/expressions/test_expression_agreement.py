@@ -293,6 +293,9 @@ def further(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:
     casts: Any = st.sampled_from(KINDS).flatmap(sub).map(lambda e: e.try_cast(kind))
     casts.calls = "try_cast"
     found = [casts]
+    if kind in ("int32", "float64", "string"):
+        smaller = {"int32": ["smallint", "tinyint"], "float64": ["real"], "string": ["varchar 1", "char 3"]}[kind]
+        found += [call("fit", same, st.sampled_from(smaller), st.booleans())]
     if kind in NUMBERS:
         found += [call(f, same, same) for f in ("try_add", "try_subtract", "try_multiply", "try_mod")]
     if kind == "float64":

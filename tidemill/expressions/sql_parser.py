@@ -279,10 +279,8 @@ class ExpressionParser:
     def cast(self, node: exp.Cast) -> Expr | None:
         if node.args.get("format"):
             return None
-        to = self.type(node.to)
-        if node.args.get("safe"):
-            return self.expression(node.this).try_cast(to)
-        return Cast(self.expression(node.this), to)
+        to, value, safe = self.type(node.to), self.expression(node.this), bool(node.args.get("safe"))
+        return narrowed(value.try_cast(to) if safe else Cast(value, to), node.to, safe=safe)
 
     def type(self, node: exp.DataType) -> DType:
         known = _TYPES.get(node.this)
@@ -357,6 +355,21 @@ _TYPES: Final = {
     exp.DataType.Type.BIGINT: INT64,
     exp.DataType.Type.DOUBLE: FLOAT64,
 }
+
+
+_NARROW: Final = {
+    exp.DataType.Type.SMALLINT: "smallint", exp.DataType.Type.TINYINT: "tinyint", exp.DataType.Type.FLOAT: "real",
+    exp.DataType.Type.VARCHAR: "varchar", exp.DataType.Type.CHAR: "char",
+}  # fmt: skip
+"""Types that are kept as larger ones."""
+
+
+def narrowed(value: Expr, to: exp.DataType, *, safe: bool = False) -> Expr:
+    """Return a value of the type in which another one is kept, once it is known to be of that."""
+    kind, given = _NARROW.get(to.this), to.expressions
+    if kind is None or (kind in ("varchar", "char")) != (len(given) == 1):
+        return value
+    return Call("fit", (value, Literal(" ".join([kind, *(g.name for g in given)])), Literal(safe)))
 
 
 Rules: TypeAlias = dict[type, Callable[[ExpressionParser, Any], Expr | None]]

@@ -19,7 +19,7 @@ from tidemill.expressions.functions import FUNCTIONS, NULL
 from tidemill.expressions.functions.dates import extract
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.schema import Schema
-from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules
+from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules, narrowed
 from tidemill.expressions.sql_windows import window_call
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType, list_type
@@ -45,9 +45,11 @@ _Type = exp.DataType.Type
 _TYPES: Final[dict[Any, DType]] = {
     _Type.BIGINT: INT64, _Type.INT: INT32, _Type.DOUBLE: FLOAT64, _Type.BOOLEAN: BOOL, _Type.TEXT: STRING,
     _Type.DATE: DATE, _Type.TIMESTAMP: TIMESTAMP, _Type.TIMESTAMPNTZ: TIMESTAMP, _Type.BINARY: BINARY,
-    _Type.VARBINARY: BINARY,
+    _Type.VARBINARY: BINARY, _Type.SMALLINT: INT32, _Type.TINYINT: INT32, _Type.FLOAT: FLOAT64,
 }  # fmt: skip
-_FLOAT_HINT: Final = "floats are of 64 bits here: write DOUBLE"
+
+
+_NOTHING: Final = lit(None)
 
 
 def type_of(node: exp.DataType, source: Source, dialect: Dialect) -> DType:
@@ -55,6 +57,8 @@ def type_of(node: exp.DataType, source: Source, dialect: Dialect) -> DType:
     kind, given = node.this, node.expressions
     if kind == _Type.DECIMAL:
         numbers = [int(p.this.name) for p in given if isinstance(p.this, exp.Literal) and p.this.name.isdigit()]
+        if not given and dialect.name == "spark":
+            return decimal_of(10)
         if not given or len(numbers) != len(given):
             raise source.error(node, "DECIMAL without its digits", "write DECIMAL(precision, scale)")
         try:
@@ -62,17 +66,28 @@ def type_of(node: exp.DataType, source: Source, dialect: Dialect) -> DType:
         except SchemaError as error:
             raise source.error(node, str(error.args[0])) from None
     if kind == _Type.ARRAY and len(given) == 1:
+        if narrowed(_NOTHING, given[0]) is not _NOTHING:
+            raise source.error(node, f"arrays of {given[0].sql()} are not supported: write the larger type")
         return list_type(type_of(given[0], source, dialect))
-    if kind == _Type.VARCHAR and (not given or dialect.name == "duckdb"):  # to which a length is a comment
+    if kind == _Type.VARCHAR or (kind == _Type.CHAR and given and not dialect.folds):
         return STRING
     if kind == _Type.TIMESTAMPTZ and dialect.name == "spark":  # how sqlglot reads Spark's TIMESTAMP
         return TIMESTAMP
     found = _TYPES.get(kind) if not given else None
     if found is None:
-        hints = {_Type.VARCHAR: "a length is not checked: write STRING or TEXT", _Type.FLOAT: _FLOAT_HINT}
-        expected = "expected BIGINT, INT, DOUBLE, DECIMAL(p, s), BOOLEAN, STRING, DATE, TIMESTAMP, BINARY or ARRAY<...>"
-        raise source.error(node, f"type {node.sql(dialect=dialect.name)} is not supported", hints.get(kind, expected))
+        expected = (
+            "expected BIGINT, INT, SMALLINT, TINYINT, DOUBLE, REAL, DECIMAL(p, s), BOOLEAN, STRING, VARCHAR(n), DATE, "
+            "TIMESTAMP, BINARY or ARRAY<...>"
+        )
+        hint = "its blanks at the end count for nothing: write TEXT" if kind == _Type.CHAR else expected
+        raise source.error(node, f"type {source.written(node).upper()} is not supported", hint)
     return found
+
+
+def checked(value: Expr, node: exp.DataType, dialect: Dialect) -> Expr:
+    """Return a value that a table's column was given, an error where its type does not have it."""
+    is_text = node.this in (_Type.VARCHAR, _Type.CHAR)
+    return value if is_text and dialect.name == "duckdb" else narrowed(value, node)  # to which a length is a comment
 
 
 class Expressions(ExpressionParser):
@@ -239,7 +254,11 @@ class Expressions(ExpressionParser):
             if rounds or prints:
                 why = f": {self.dialect.name} has another result for a cast from {given} to {to}"
                 raise self.unsupported(node, f"{why}; FLOOR or ROUND first" if rounds else why)
-        return value.try_cast(to) if safe else Cast(value, to)
+        made = value.try_cast(to) if safe else Cast(value, to)
+        if node.to.this in (_Type.VARCHAR, _Type.CHAR):  # PostgreSQL cuts off, others take the whole text
+            cut = node.to.expressions if self.dialect.folds else ()
+            return Call("left", (made, lit(int(cut[0].name)))) if cut else made
+        return narrowed(made, node.to, safe=safe)
 
     def divide(self, node: exp.Div) -> Expr:
         """Return a division, as the dialect has it."""

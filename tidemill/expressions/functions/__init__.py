@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidemill.expressions.functions.casts import CASTS
 from tidemill.expressions.functions.choice import CHOICE
 from tidemill.expressions.functions.date_formats import DATE_FORMATS
 from tidemill.expressions.functions.dates import DATES
@@ -43,21 +44,12 @@ __all__ = ["BY_NAME", "FUNCTIONS", "NULL", "Function", "Signature", "can_cast", 
 
 FUNCTIONS: Final[dict[str, Function]] = {
     f.name: f
-    for f in (
-        *OPERATORS,
-        *CHOICE,
-        *NUMBERS,
-        *TRIGONOMETRY,
-        *TEXT,
-        *TEXT_FORMS,
-        *DATES,
-        *DATE_FORMATS,
-        *HASHING,
-        *LISTS,
-        *LIST_SUMMARIES,
-        *TRIES,
+    for family in (
+        OPERATORS, CHOICE, NUMBERS, TRIGONOMETRY, TEXT, TEXT_FORMS, DATES, DATE_FORMATS, HASHING, LISTS, LIST_SUMMARIES,
+        CASTS, TRIES,
     )
-}
+    for f in family
+}  # fmt: skip
 
 BY_NAME: Final[dict[str, Function]] = {
     name: f for f in FUNCTIONS.values() for name in (f.sql.lower(), *f.aliases) if name.isidentifier()
