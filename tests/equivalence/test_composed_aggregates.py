@@ -195,6 +195,7 @@ def test_after_each_change_what_plain_python_makes_of_the_rows(engine: Any, keys
 SOME = {name: aggregate for name, (aggregate, _) in (CASES | NEARLY).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_engines_agree_at_every_time(part: int) -> None:
     asked = {f"c{i}": aggregate for i, aggregate in enumerate(SOME.values()) if i % 4 == part}

@@ -230,6 +230,8 @@ def ours(tree: Any, rows: list[tuple[Any, ...]]) -> list[Any]:
 
 
 def same(a: Any, b: Any, *, near: bool) -> bool:
+    if isinstance(a, tuple) and isinstance(b, list):
+        return len(a) == len(b) and all(same(x, y, near=near) for x, y in zip(a, b, strict=True))
     if isinstance(a, float) and isinstance(b, float):
         return (math.isnan(a) and math.isnan(b)) or a == b or (near and a == pytest.approx(b, rel=1e-12))
     return type(a) is type(b) and a == b

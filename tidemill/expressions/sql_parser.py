@@ -288,8 +288,11 @@ class ExpressionParser:
             return known
         if node.this == exp.DataType.Type.ARRAY and len(node.expressions) == 1:
             return list_type(self.type(node.expressions[0]))
+        name = node.sql(dialect=_DIALECT)
+        if name == "STRING" and node.this not in _TEXTS:  # how Spark would have to keep a UUID
+            raise self.unsupported(node)
         try:
-            return dtype(node.sql(dialect=_DIALECT))
+            return dtype(name)
         except SchemaError:
             raise self.unsupported(node) from None
 
@@ -371,6 +374,8 @@ def narrowed(value: Expr, to: exp.DataType, *, safe: bool = False) -> Expr:
         return value
     return Call("fit", (value, Literal(" ".join([kind, *(g.name for g in given)])), Literal(safe)))
 
+
+_TEXTS: Final = {exp.DataType.Type.VARCHAR, exp.DataType.Type.CHAR}
 
 Rules: TypeAlias = dict[type, Callable[[ExpressionParser, Any], Expr | None]]
 

@@ -123,7 +123,8 @@ def pieces(pattern: str, text: str, most: int) -> tuple[str, ...]:
     (('a', 'b', '', ''), ('a', 'b'), ('a', 'b,c'))
     """
     if text and not pattern:
-        return tuple(text[:most] if most > 0 else text)
+        last = (most if 0 < most < len(text) else len(text)) - 1
+        return (*text[:last], text[last:])
     read, made = read_pattern(pattern), list[str]()
     position = copied = 0
     while position <= len(text) and len(made) != most - 1 and (match := _first(read, text, position)):

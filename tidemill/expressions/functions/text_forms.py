@@ -23,9 +23,12 @@ def _always(_nullable: Sequence[bool]) -> bool:
     return True
 
 
+_TO_THE_END: Final = 2**31 - 1
+
+
 def _overlaid(text: str, other: str, start: int, length: int) -> str:
     length = len(other) if length < 0 else length
-    return part_of(text, 1, start - 1) + other + part_of(text, start + length, len(text))
+    return part_of(text, 1, start - 1) + other + part_of(text, start + length, _TO_THE_END)
 
 
 def _up_to(text: str, delimiter: str, count: int) -> str:
@@ -66,6 +69,8 @@ def _form(pattern: str) -> list[str | _Spec] | None:
     at = 0
     for match in _SPEC.finditer(pattern):
         flags, width, digits, kind = match.groups()
+        if digits is not None and kind not in "sf":
+            return None
         found += [
             pattern[at : match.start()],
             _Spec(flags, int(width or 0), None if digits is None else int(digits), kind),
@@ -114,7 +119,7 @@ def _formatted(types: tuple[DType, ...], pattern: str, *values: Any) -> str:
 def _written(spec: _Spec, dtype: DType, value: Any) -> tuple[str, bool]:  # noqa: PLR0911 - a line or two a letter
     """Return a value's text without blanks, and whether zeros may stand before it."""
     if value is None:
-        return "null", False
+        return "null"[: spec.digits], False
     if spec.kind == "s":
         text = value if isinstance(value, str) else cast_value(value, dtype, STRING)
         return text[: spec.digits] if spec.digits is not None else text, False
