@@ -33,7 +33,7 @@ FORMS = [
     "trim(both 'x' from s)", "trim(leading 'xy' from s)", "trim(trailing 'z' from s)", "extract(isodow from d)",
     "extract(dow from d)", "extract(isoyear from d)", "extract(epoch from m)", "extract(epoch from (m - n))",
     "extract(epoch from d)", "d - date '2020-01-01'", "[a, b][1]", "[a, b][3]", "try_cast(s as int)",
-    "try_cast(a as varchar)", "extract(epoch from m - n) / 60", "extract(quarter from m)",
+    "try_cast(a as varchar)", "cast(d - interval 2 day as date)", "d - a::int", "m - interval '3' hour", "extract(epoch from m - n) / 60", "extract(quarter from m)",
 ]  # fmt: skip
 
 

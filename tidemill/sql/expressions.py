@@ -18,6 +18,7 @@ from tidemill.expressions.expr import Call, Cast, Expr, Literal, lit
 from tidemill.expressions.functions import FUNCTIONS, NULL
 from tidemill.expressions.functions.dates import extract
 from tidemill.expressions.functions.values import FailureError
+from tidemill.expressions.intervals import Interval
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules, narrowed
 from tidemill.expressions.sql_windows import window_call
@@ -215,7 +216,7 @@ class Expressions(ExpressionParser):
     def difference(self, node: exp.Sub) -> Expr:
         """Return a difference; where it is not Spark's, that of two dates is a number of days."""
         found = self.operator(node)
-        if self.dialect.functions is None or not isinstance(found, Call):
+        if self.dialect.functions is None or not isinstance(found, Call) or any(map(_is_interval, found.args)):
             return found
         if any(self.type_of(a, node) != DATE for a in found.args):
             return found
@@ -459,6 +460,11 @@ def _folded(expression: Expr) -> Expr:  # noqa: PLR0911 - what is not folded
     except FailureError:
         return expression
     return Cast(Literal(value), bound.dtype)
+
+
+def _is_interval(part: Expr) -> bool:
+    plain = resolve(part)
+    return isinstance(plain, Literal) and isinstance(plain.value, Interval)
 
 
 def _is_literal(part: Expr) -> bool:
