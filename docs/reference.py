@@ -69,8 +69,8 @@ FIRST: Final = (
 """Names that their pages begin with."""
 FAMILIES: Final = {
     "choice": "Choices", "numbers": "Numbers", "trigonometry": "Angles and logarithms", "text": "Text",
-    "text_forms": "Forms of text", "dates": "Dates and times", "date_formats": "Dates and times as text", "lists": "Lists",
-    "hashing": "Hashes and digits", "tries": "NULL for errors",
+    "text_forms": "Forms of text", "dates": "Dates and times", "date_formats": "Dates and times as text",
+    "lists": "Lists", "hashing": "Hashes and digits", "tries": "NULL for errors",
 }  # fmt: skip
 CODE: Final = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)`(?!`)")
 

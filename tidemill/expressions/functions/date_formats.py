@@ -121,7 +121,7 @@ def _at(moment: dt.date) -> dt.datetime:
 
 def _written(moment: dt.date, pattern: str) -> str:
     t = _at(moment)
-    return "".join(p.write(t) if isinstance(p, _Field) else p for p in _parts(pattern))  # type: ignore[union-attr]
+    return "".join(p.write(t) if isinstance(p, _Field) else p for p in _parts(pattern))
 
 
 @functools.cache

@@ -201,12 +201,10 @@ def _json_at(text: str, path: str) -> str | None:
     except (ValueError, RecursionError):
         return None
     for step in _path(path) or []:
-        if (isinstance(step, int) and isinstance(value, list) and step < len(value)) or (
-            isinstance(step, str) and isinstance(value, dict) and step in value
-        ):
-            value = value[step]
+        if isinstance(value, list):
+            value = value[step] if isinstance(step, int) and step < len(value) else None
         else:
-            return None
+            value = value.get(step) if isinstance(value, dict) else None
     return None if value is None else str(value) if isinstance(value, str) else _json(value)
 
 
