@@ -102,6 +102,7 @@ CASES: dict[str, tuple[Any, Callable[[Rows], Any]]] = {
         tm.percentile_disc("s", 0.5),
         lambda rows: v[(len(v) + 1) // 2 - 1] if (v := known(rows, 3)) else None,
     ),
+    "no share": (tm.percentile_disc("x", 0), lambda rows: min(known(rows), default=None)),
     "mode": (tm.mode("x"), functools.partial(most_often, last=False)),
     "greatest mode": (tm.mode("x", descending=True), functools.partial(most_often, last=True)),
     "string_agg": (tm.string_agg("s", "+"), lambda rows: "+".join(known(rows, 3)) or None),
