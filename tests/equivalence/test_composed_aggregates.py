@@ -53,7 +53,7 @@ def pairs(rows: Rows) -> tuple[list[Fraction], list[Fraction]]:
 
 def products(ys: list[Fraction], xs: list[Fraction]) -> Fraction:
     mean_y, mean_x = sum(ys) / len(ys), sum(xs) / len(xs)
-    return sum(((y - mean_y) * (x - mean_x) for y, x in zip(ys, xs, strict=True)), Fraction())
+    return Fraction(sum((y - mean_y) * (x - mean_x) for y, x in zip(ys, xs, strict=True)))
 
 
 def of_pairs(compute: Callable[..., Any], least: int = 1) -> Callable[[Rows], float | None]:

@@ -58,7 +58,7 @@ def test_of_any_two_types(sign: str) -> None:
     compared()
 
 
-def meant(sign: str, a: decimal.Decimal | None, b: decimal.Decimal | None) -> bool | None:
+def meant(sign: str, a: decimal.Decimal | int | None, b: decimal.Decimal | int | None) -> bool | None:
     if sign == "<=>":
         return a == b
     if a is None:

@@ -143,11 +143,11 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
         found += [call("list_percentile_disc", sub(f"list<{kind}>"), SHARES, st.booleans())]
     if kind == "float64":
         found += [call("list_percentile", sub(f"list<{k}>"), SHARES, st.booleans()) for k in ("int64", "float64")]
-        pairs = st.lists(st.tuples(sub(kind), sub(kind)).map(lambda p: Call("array", p)), min_size=1, max_size=3)
+        listed = st.lists(st.tuples(sub(kind), sub(kind)).map(lambda p: Call("array", p)), min_size=1, max_size=3)
         found += [
             call(
                 "list_regression",
-                pairs.map(lambda p: Call("array", tuple(p))),
+                listed.map(lambda p: Call("array", tuple(p))),
                 st.sampled_from(["covar_pop", "covar_samp", "corr", "slope", "intercept", "r2", "sxy"]),
             )
         ]

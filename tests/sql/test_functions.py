@@ -38,7 +38,7 @@ FORMS = [
 
 
 def scalars(dialect):
-    return DIALECTS[dialect].functions - _AGGREGATES - _IN_ORDER - _OF_BITS - _OF_PAIRS - {
+    return (DIALECTS[dialect].functions or frozenset()) - _AGGREGATES - _IN_ORDER - _OF_BITS - _OF_PAIRS - {
         "any_value", "count_if", "listagg", "median", "min_by", "max_by", "arg_min", "arg_max",
     }  # fmt: skip
 

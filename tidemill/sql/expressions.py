@@ -23,15 +23,15 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules, narrowed
 from tidemill.expressions.sql_windows import window_call
 from tidemill.expressions.structure import resolve
-from tidemill.expressions.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType, list_type
+from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT64, STRING, TIMESTAMP, DType
 from tidemill.expressions.types import decimal_type as decimal_of
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall
 from tidemill.sql.dialects import Dialect
 from tidemill.sql.scopes import Names, Relation, Scope
-from tidemill.sql.syntax import Source
 from tidemill.sql.trees import Sub, mapped
+from tidemill.sql.types import TEXTS, type_of
 
 QueryBinder = Callable[[exp.Expression, "Scope | None"], Relation]
 
@@ -42,53 +42,6 @@ OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "
 MIRRORED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 GROUPING: Final = "grouping"
 """The function of the registry that `grouping` stands for until the grouping sets are known: there is none."""
-_Type = exp.DataType.Type
-_TYPES: Final[dict[Any, DType]] = {
-    _Type.BIGINT: INT64, _Type.INT: INT32, _Type.DOUBLE: FLOAT64, _Type.BOOLEAN: BOOL, _Type.TEXT: STRING,
-    _Type.DATE: DATE, _Type.TIMESTAMP: TIMESTAMP, _Type.TIMESTAMPNTZ: TIMESTAMP, _Type.BINARY: BINARY,
-    _Type.VARBINARY: BINARY, _Type.SMALLINT: INT32, _Type.TINYINT: INT32, _Type.FLOAT: FLOAT64,
-}  # fmt: skip
-
-
-_NOTHING: Final = lit(None)
-
-
-def type_of(node: exp.DataType, source: Source, dialect: Dialect) -> DType:
-    """Return the type that a type's name in SQL means; `SqlError` where there is none of that kind."""
-    kind, given = node.this, node.expressions
-    if kind == _Type.DECIMAL:
-        numbers = [int(p.this.name) for p in given if isinstance(p.this, exp.Literal) and p.this.name.isdigit()]
-        if not given and dialect.name == "spark":
-            return decimal_of(10)
-        if not given or len(numbers) != len(given):
-            raise source.error(node, "DECIMAL without its digits", "write DECIMAL(precision, scale)")
-        try:
-            return decimal_of(*numbers)
-        except SchemaError as error:
-            raise source.error(node, str(error.args[0])) from None
-    if kind == _Type.ARRAY and len(given) == 1:
-        if narrowed(_NOTHING, given[0]) is not _NOTHING:
-            raise source.error(node, f"arrays of {given[0].sql()} are not supported: write the larger type")
-        return list_type(type_of(given[0], source, dialect))
-    if kind == _Type.VARCHAR or (kind == _Type.CHAR and given and not dialect.folds):
-        return STRING
-    if kind == _Type.TIMESTAMPTZ and dialect.name == "spark":  # how sqlglot reads Spark's TIMESTAMP
-        return TIMESTAMP
-    found = _TYPES.get(kind) if not given else None
-    if found is None:
-        expected = (
-            "expected BIGINT, INT, SMALLINT, TINYINT, DOUBLE, REAL, DECIMAL(p, s), BOOLEAN, STRING, VARCHAR(n), DATE, "
-            "TIMESTAMP, BINARY or ARRAY<...>"
-        )
-        hint = "its blanks at the end count for nothing: write TEXT" if kind == _Type.CHAR else expected
-        raise source.error(node, f"type {source.written(node).upper()} is not supported", hint)
-    return found
-
-
-def checked(value: Expr, node: exp.DataType, dialect: Dialect) -> Expr:
-    """Return a value that a table's column was given, an error where its type does not have it."""
-    is_text = node.this in (_Type.VARCHAR, _Type.CHAR)
-    return value if is_text and dialect.name == "duckdb" else narrowed(value, node)  # to which a length is a comment
 
 
 class Expressions(ExpressionParser):
@@ -256,7 +209,7 @@ class Expressions(ExpressionParser):
                 why = f": {self.dialect.name} has another result for a cast from {given} to {to}"
                 raise self.unsupported(node, f"{why}; FLOOR or ROUND first" if rounds else why)
         made = value.try_cast(to) if safe else Cast(value, to)
-        if node.to.this in (_Type.VARCHAR, _Type.CHAR):  # PostgreSQL cuts off, others take the whole text
+        if node.to.this in TEXTS:  # PostgreSQL cuts off, others take the whole text
             cut = node.to.expressions if self.dialect.folds else ()
             return Call("left", (made, lit(int(cut[0].name)))) if cut else made
         return narrowed(made, node.to, safe=safe)

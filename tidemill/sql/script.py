@@ -20,7 +20,6 @@ from tidemill.expressions.room import with_room
 from tidemill.expressions.schema import Field, Schema
 from tidemill.sql.describe import described
 from tidemill.sql.dialects import Dialect, dialect_named
-from tidemill.sql.expressions import checked, type_of
 from tidemill.sql.lower import Lowering
 from tidemill.sql.plan import Get, Named, Node, Project
 from tidemill.sql.queries import Queries
@@ -28,6 +27,7 @@ from tidemill.sql.rewrite import Rewriter
 from tidemill.sql.scopes import Names, Relation, Visible, shown
 from tidemill.sql.syntax import Source, parse, start_of
 from tidemill.sql.trees import is_null
+from tidemill.sql.types import checked, type_of
 
 QUERIES: Final = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)
 _TOO_DEEP: Final = "the text is nested too deeply"
