@@ -48,6 +48,7 @@ BY_MODULE: Final = {
     "tidemill.dataflow.lattice": "run",
     "tidemill.errors": "errors",
     "tidemill.expressions.aggregate_functions": "aggregates",
+    "tidemill.expressions.composed_aggregates": "aggregates",
     "tidemill.expressions.functions": "functions",
     "tidemill.expressions.windows": "windows",
     "tidemill.expressions": "expressions",
@@ -67,8 +68,9 @@ FIRST: Final = (
 )  # fmt: skip
 """Names that their pages begin with."""
 FAMILIES: Final = {
-    "choice": "Choices", "numbers": "Numbers", "text": "Text", "dates": "Dates and times", "lists": "Lists",
-    "hashing": "Hashes",
+    "choice": "Choices", "numbers": "Numbers", "trigonometry": "Angles and logarithms", "text": "Text",
+    "text_forms": "Forms of text", "dates": "Dates and times", "date_formats": "Dates and times as text",
+    "lists": "Lists", "hashing": "Hashes and digits", "tries": "NULL for errors",
 }  # fmt: skip
 CODE: Final = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)`(?!`)")
 

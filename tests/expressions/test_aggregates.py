@@ -25,6 +25,12 @@ SAME = [
     (tm.bool_and("x > 0 and b"), "every(x > 0 and b)", "BOOL_AND((x > 0) AND b)"),
     (tm.stddev("x"), "stddev_samp(x)", "STDDEV(x)"),
     (tm.variance("x"), "var_samp(x)", "VARIANCE(x)"),
+    (tm.sum("x", distinct=True), "sum(distinct x)", "SUM(DISTINCT x)"),
+    (tm.count_distinct("x", "y"), "count(distinct x, y)", "COUNT(DISTINCT ROW_TEXT(x, y))"),
+    (tm.any_value("x"), "any_value(x)", "MIN(x)"),
+    (tm.count_if("b"), "count_if(b)", "COUNT(*) FILTER (WHERE b)"),
+    (tm.max_by("x", "t"), "max_by(x, t)", "FIRST(x ORDER BY t DESC) FILTER (WHERE NOT (t IS NULL))"),
+    (tm.count_if("b").filter("y > 2"), "count_if(b) filter (where y > 2)", "COUNT(*) FILTER (WHERE b AND (y > 2))"),
     (tm.list("x"), "list(x)", "LIST(x)"),
     (tm.list("x", order_by="y"), "list(x order by y)", "LIST(x ORDER BY y)"),
     (

@@ -40,6 +40,7 @@ SCHEMA = Schema.of(
         "i": "int64", "j": "int64", "n": "int32", "m": "int32", "f": "float64", "g": "float64", "d": "decimal(10,2)",
         "e": "decimal(38,18)", "s": "string", "u": "string", "t": "timestamp", "day": "date", "p": "bool", "q": "bool",
         "raw": "binary", "l": "list<int64>", "ll": "list<int64>", "x": "list<float64>", "xx": "list<float64>",
+        "w": "list<string>",
     }
 )  # fmt: skip
 
@@ -64,13 +65,14 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }  # fmt: skip
 SCALARS = tuple(VALUES)
 """The kinds of values that can be literals."""
-for _element in ("int64", "float64"):
+for _element in ("int64", "float64", "string"):
     VALUES[f"list<{_element}>"] = st.lists(st.none() | VALUES[_element], max_size=2).map(tuple)
 KINDS = tuple(VALUES)
 NUMBERS = KINDS[:5]
 ROWS = st.lists(st.tuples(*(st.none() | VALUES[str(f.dtype)] for f in SCHEMA)), min_size=1, max_size=6)
 
 
+SHARES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
 UNITS = ["year", "QUARTER", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"]
 INTERVALS = [lit(v) for v in (dt.timedelta(days=1), dt.timedelta(days=-400), interval(months=1), interval(months=-13), interval(years=3000),
              interval(weeks=2), dt.timedelta(microseconds=1), dt.timedelta(hours=-25, seconds=3, microseconds=5), dt.timedelta(minutes=90))]  # fmt: skip
@@ -113,7 +115,7 @@ def call(function: str, *args: st.SearchStrategy[Any]) -> st.SearchStrategy[Expr
     return found
 
 
-def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: PLR0915 - a line or two a function
+def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: PLR0912, PLR0915 - a line or two a function
     """Every function of the registry that gives this type, with arguments of types that it takes."""
 
     def sub(k: str) -> st.SearchStrategy[Expr]:
@@ -132,7 +134,34 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
         st.tuples(same, same).map(lambda a: nullif(*a)),
     ]
     if kind in ("int64", "float64"):
-        found += [call("get", sub(f"list<{kind}>"), st.integers(-1, 2) | trees("int32", depth))]
+        found += [
+            call(f, sub(f"list<{kind}>"), st.integers(-1, 2) | trees("int32", depth))
+            for f in ("get", "item", "element_at")
+        ]
+        found += [call(f, sub(f"list<{kind}>")) for f in ("array_min", "array_max")]
+        found += [call("list_mode", sub(f"list<{kind}>"), st.booleans())]
+        found += [call("list_percentile_disc", sub(f"list<{kind}>"), SHARES, st.booleans())]
+    if kind == "float64":
+        found += [call("list_percentile", sub(f"list<{k}>"), SHARES, st.booleans()) for k in ("int64", "float64")]
+        listed = st.lists(st.tuples(sub(kind), sub(kind)).map(lambda p: Call("array", p)), min_size=1, max_size=3)
+        found += [
+            call(
+                "list_regression",
+                listed.map(lambda p: Call("array", tuple(p))),
+                st.sampled_from(["covar_pop", "covar_samp", "corr", "slope", "intercept", "r2", "sxy"]),
+            )
+        ]
+    if kind.startswith("list<"):
+        found += [call("array", *[sub(kind[5:-1])] * 2), call("array_distinct", same), call("list_or_empty", same)]
+        found += [
+            call("sort_array", same, sub("bool")),
+            call("slice", same, st.integers(-3, 3), st.integers(-1, 3) | trees("int32", depth)),
+        ]
+    if kind == "list<string>":
+        found += [call("split", sub("string"), st.sampled_from(PATTERNS), st.integers(-1, 3))]
+    if kind == "int64":
+        found += [call(f, sub("list<int64>")) for f in ("list_bit_and", "list_bit_or", "list_bit_xor")]
+        found += [call("array_position", sub("list<int64>"), same)]
     if kind in NUMBERS:
         places = st.integers(-3, 3)
         found += [call("round", same, places), call("pmod", same, same)]
@@ -212,7 +241,9 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
             call("regexp_extract", same, st.sampled_from(PATTERNS), st.just(0)),
             call("regexp_extract", same, st.just("(a|_)(b)?"), st.integers(0, 2)),
         ]
+        found += [call("array_join", sub("list<string>"), part), call("row_text", *[sub(k) for k in KINDS])]
     if kind == "bool":
+        found += [call("array_contains", sub("list<float64>"), sub("float64"))]
         pairs = any_kind.flatmap(lambda k: st.tuples(sub(k), sub(k)))
         mixed = st.tuples(*[st.sampled_from(NUMBERS).flatmap(sub)] * 2)
         for function in ("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"):
@@ -228,6 +259,76 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
         found += [call(f, sub("string"), plain) for f in ("like", "starts_with", "ends_with", "contains")]
         found += [call("regexp_like", sub("string"), st.sampled_from(PATTERNS)), call("isnan", sub("float64"))]
         found += [call("like", sub("string"), st.sampled_from([r"a\%", r"\\%", r"a\__", "%a_b%"]))]
+    return [*found, *further(kind, depth)]
+
+
+ANGLES = [
+    "sin",
+    "cos",
+    "tan",
+    "cot",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "degrees",
+    "radians",
+    "cbrt",
+    "expm1",
+    "log1p",
+]
+
+
+def further(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:
+    """The functions that have no kernel."""
+
+    def sub(k: str) -> st.SearchStrategy[Expr]:
+        return trees(k, depth)
+
+    same, number = sub(kind), st.sampled_from(NUMBERS).flatmap(sub)
+    whole = st.sampled_from(["int32", "int64"]).flatmap(sub)
+    moment = st.sampled_from(["date", "timestamp"]).flatmap(sub)
+    casts: Any = st.sampled_from(KINDS).flatmap(sub).map(lambda e: e.try_cast(kind))
+    casts.calls = "try_cast"
+    found = [casts]
+    if kind in ("int32", "float64", "string"):
+        smaller = {"int32": ["smallint", "tinyint"], "float64": ["real"], "string": ["varchar 1", "char 3"]}[kind]
+        found += [call("fit", same, st.sampled_from(smaller), st.booleans())]
+    if kind in NUMBERS:
+        found += [call(f, same, same) for f in ("try_add", "try_subtract", "try_multiply", "try_mod")]
+    if kind == "float64":
+        found += [call(f, number) for f in ANGLES]
+        found += [call(f, number, number) for f in ("atan2", "hypot", "log", "try_divide")]
+    if kind in ("int64", "float64"):
+        found += [call("try_element_at", sub(f"list<{kind}>"), st.integers(-1, 2) | trees("int32", depth))]
+    if kind == "int64":
+        found += [call("crc32", sub("string")), call("crc32", sub("binary"))]
+    if kind == "binary":
+        found += [call("unhex", sub("string")), call("unbase64", sub("string"))]
+    if kind == "date":
+        forms = st.sampled_from(["yyyy-MM-dd", "d.M.yy", "yyyy-MM-dd HH:mm:ss.SS"])
+        found += [call("date_of_text", sub("string"), forms)]
+        found += [call("next_day", moment, st.sampled_from(["MO", "sun", "Friday"]))]
+    if kind == "timestamp":
+        forms = st.sampled_from(["yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss.SS", "h a"])
+        found += [call("timestamp_of_text", sub("string"), forms)]
+    if kind == "string":
+        data = st.sampled_from(["string", "binary"]).flatmap(sub)
+        places, part = st.integers(-3, 5) | trees("int32", depth), st.text("aA%", max_size=2)
+        found += [call(f, data) for f in ("md5", "sha1", "base64", "hex")] + [call("hex", whole)]
+        found += [call("sha2", data, st.sampled_from([0, 256, 512]))]
+        found += [call(f, same, same) for f in ("trim_of", "ltrim_of", "rtrim_of")]
+        found += [call("overlay", same, same, places), call("overlay", same, same, places, places)]
+        found += [call("substring_index", same, part, places)]
+        texts = same | st.just(lit('{"a":[1.50,{"b":"x"}],"c":null}'))
+        found += [call("get_json_object", texts, st.sampled_from(["$", "$.a", "$.a[1].b", "$['c']"]))]
+        form = st.just("%s|%-6s|%05d|%,d|%x|%.2f%%")
+        found += [call("format_string", form, same, sub("bool"), whole, whole, whole, sub("float64"))]
+        patterns = ["yyyy-MM-dd HH:mm:ss.SSS", "d MMM yy, h:mm a 'o''clock'", "EEEE DDD q"]
+        found += [call("date_format", moment, st.sampled_from(patterns))]
+        found += [call(f, moment) for f in ("dayname", "monthname")]
     return found
 
 

@@ -200,10 +200,10 @@ ERRORS = [
     ("foo(a)", "FOO(a) in `foo(a)` is not supported in a scalar expression"),
     ("(select 1)", "(SELECT 1) in `(select 1)` is not supported in a scalar expression"),
     ("t.a", "t.a in `t.a` is not supported in a scalar expression"),
-    ("try_cast(a as int)", "TRY_CAST(a AS INT) in `try_cast(a as int)` is not supported in a scalar expression"),
-    ("cast(a as smallint)", "SMALLINT in `cast(a as smallint)` is not supported in a scalar expression"),
+    ("try_cast(day as int)", "TRY_CAST: there is no cast from date to int32"),
+    ("cast(a as uuid)", "in `cast(a as uuid)` is not supported in a scalar expression"),
     ("s like 'x' escape '/'", "s LIKE 'x' ESCAPE '/' in"),
-    ("trim(both 'x' from s)", "TRIM(BOTH 'x' FROM s) in"),
+    ("trim(both 'x' from a)", "`TRIM_OF(a, 'x')` gets int64 and string: TRIM_OF expects a string and characters"),
     (
         "a + interval 1 day",
         "`a + INTERVAL '1' DAY` gets int64 and interval of days: + expects two numbers, or a date or",

@@ -13,14 +13,25 @@ import tidemill as tm
 from tidemill.errors import SchemaError, UnknownColumnError
 from tidemill.expressions.binding import bind
 from tidemill.expressions.expr import Expr
-from tidemill.expressions.functions import choice, dates, hashing, lists, numbers, text
+from tidemill.expressions.functions import (
+    choice,
+    date_formats,
+    dates,
+    hashing,
+    lists,
+    numbers,
+    text,
+    text_forms,
+    tries,
+    trigonometry,
+)
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr, to_sql
 
 SCHEMA = Schema.of(
     {
         "s": "string", "two words": "string", "i": "int64", "n": "int32", "f": "float64", "day": "date",
-        "t": "timestamp", "p": "bool", "l": "list<int64>",
+        "t": "timestamp", "p": "bool", "l": "list<int64>", "w": "list<string>",
     }
 )  # fmt: skip
 
@@ -50,9 +61,21 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     "split_part": [("s", tm.lit("s"), 1)], "ilike": [("s", tm.lit("s%"))], "regexp_like": [("s", tm.lit("s"))],
     "regexp_replace": [("s", tm.lit("s"), tm.lit("i"))], "regexp_extract": [("s", tm.lit("(s)"), 1)],
     "when": [("p", tm.lit("s"))],
+    **{name: [("f",)] for name in (
+        "sin", "cos", "tan", "cot", "asin", "acos", "atan", "sinh", "cosh", "tanh", "degrees", "radians", "cbrt", "expm1",
+        "log1p")},
+    **{name: [("f", "i")] for name in ("atan2", "hypot", "log")},
+    **{name: [("s",), ("two words",)] for name in ("md5", "sha1", "crc32", "hex", "unhex", "base64", "unbase64")},
+    "sha2": [("s", 256)], "format_string": [(tm.lit("%s"), "s")], "get_json_object": [("s", tm.lit("$.s"))],
+    "overlay": [("s", "two words", "n", "n")], "substring_index": [("s", "two words", "n")],
+    "date_format": [("t", tm.lit("yyyy"))], "dayname": [("day",)], "monthname": [("t",)], "next_day": [("day", tm.lit("MO"))],
+    **{f"try_{name}": [("i", "n")] for name in ("add", "subtract", "multiply", "divide", "mod")},
+    "array": [("i", "n")], "split": [("s", tm.lit("s"))], "array_join": [("w", tm.lit("s"))], "sort_array": [("l", "p")],
+    **{name: [("l",)] for name in ("array_distinct", "array_min", "array_max")}, "slice": [("l", "n", "n")],
+    **{name: [("l", "n")] for name in ("element_at", "try_element_at", "array_contains", "array_position")},
 }  # fmt: skip
-NO_COLUMNS = {"interval"}
-MODULES = (choice, dates, hashing, lists, numbers, text)
+NO_COLUMNS = {"interval", "pi"}
+MODULES = (choice, dates, date_formats, hashing, lists, numbers, text, text_forms, tries, trigonometry)
 
 
 def bound(expression: Expr) -> Any:

@@ -20,11 +20,19 @@ QUERIES = {
     "loop": "with recursive r(a, c) as (select a, c from u union select r.a, u.c from r, u where r.c = u.a) select * from r",
     "first": "select a, b from t qualify row_number() over (partition by a order by b, s) = 1",
 }
+OF_SPARK = {
+    "made": "select a % 2 k, median(b) m, string_agg(s, ',') g, sum(distinct b) d, regr_slope(b, a) r, var_pop(b) v, "
+    "min_by(a, b) f, count(distinct a, s) c, percentile_disc(0.5) within group (order by s) p from t group by a % 2",
+    "over": "select a, b, median(b) over (partition by s order by a, b) m, bit_or(b) over (partition by s) o from t",
+    "scalars": "select md5(s) h, format_string('%s:%03d', s, a) f, try_divide(a, b) q, array(a, b)[1] e, sin(a) si, "
+    "cast(a as smallint) sm, cast(a as decimal(38, 2)) > cast(b as decimal(38, 6)) c from t where b <> 0",
+}
 
 
+@pytest.mark.parametrize("queries, dialect", [(QUERIES, "duckdb"), (OF_SPARK, "spark")], ids=["forms", "functions"])
 @pytest.mark.parametrize("rendering", ["spark", SparkLive(in_driver=0)], ids=["rendered", "live"])
-def test_sql_on_spark(rendering):
-    flow = flow_of(TABLES, QUERIES)
+def test_sql_on_spark(rendering, queries, dialect):
+    flow = flow_of(TABLES, queries, dialect)
     found = {name: [] for name in TABLES}
     for time, changes in enumerate(history(random.Random(3), batches=2, size=4)):
         for name, (inserted, deleted) in changes.items():

@@ -40,6 +40,9 @@ OPERATORS = {
     "sums": lambda a, b: a.concat(b.negate()).group_by("k").agg(n=tm.count(), s=tm.sum("v"), x=tm.avg("v")),
     "total": lambda a, b: a.concat(b.negate()).agg(n=tm.count("v"), s=tm.sum("v"), x=tm.avg("v / 3")),
     "extremes": lambda a, b: a.distinct().concat(b.distinct()).group_by("k").agg(l=tm.min("v"), h=tm.max("v")),
+    "made aggregates": lambda a, b: a.distinct().concat(b.distinct()).group_by("k").agg(
+        m=tm.percentile_disc("v", 0.5), d=tm.sum("v", distinct=True), c=tm.count_distinct("k", "v"), r=tm.regr_r2("k", "v")
+    ),
     "reduce": lambda a, b: a.distinct().concat(b.distinct()).group_by("k").reduce(_shown, SHOWN),
     "threshold": lambda a, b: a.concat(b).threshold(lambda row, n: n // 2),
     "reach": lambda a, b: a.distinct().iterate(lambda here: two_hops(here, b).concat(a).distinct(), error_at=12),

@@ -654,7 +654,7 @@ _AGGREGATES: Final = {
     **{name: f"{name}('x')" for name in ("sum", "min", "max", "avg", "stddev", "variance", "count_distinct")},
     "count": "count()", "size": "count()", "mean": "avg('x')", "nunique": "count_distinct('x')",
     **{name: f"{name}('x', order_by='t')" for name in ("first", "last")},
-    "collect_list": "list('x')", "collect_set": "list('x')",
+    "collect_list": "collect_list('x')", "collect_set": "collect_set('x')",
 }  # fmt: skip
 """Methods of groups elsewhere, and the aggregates that they are here."""
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import attrs
 
 from tidemill.errors import SchemaError
 from tidemill.expressions.display import display
-from tidemill.expressions.expr import Expr, lit
+from tidemill.expressions.expr import Expr, call, lit, operand
 from tidemill.expressions.sort_keys import SortKey, sort_keys
 from tidemill.expressions.windows.calls import WindowCall, window_call
 from tidemill.expressions.windows.specification import Window
+
+DISTINCT: Final = {f"{name}_distinct": name for name in ("count", "sum", "avg", "variance", "stddev")}
+"""Aggregates of the different values of a group, and what they are of the rows that these make."""
 
 # The public names are SQL's; `from tidemill import *` leaves those that would shadow a builtin out.
 
@@ -35,8 +38,14 @@ class Aggregate(Expr):
     order_by: tuple[SortKey, ...] | None = None
 
     def filter(self, condition: Any) -> Aggregate:
-        """Return the same aggregate over those rows of the group for which the condition is true (SQL's FILTER)."""
-        return attrs.evolve(self, condition=_as_given(condition))
+        """Return the same aggregate over those rows of the group for which the condition is true (SQL's FILTER).
+
+        Of conditions that are given one after the other, all have to be true.
+        """
+        both = _as_given(condition)
+        if self.condition is not None:
+            both = call("and", operand(self.condition), operand(both))
+        return attrs.evolve(self, condition=both)
 
     def over(self, window: Window, *, distinct: bool = False, strategy: str = "auto") -> WindowCall:
         """Return the call of this aggregate over a window, with ``distinct`` of each of the frame's values once.
@@ -44,6 +53,8 @@ class Aggregate(Expr):
         An expression for ``select`` and ``with_columns``: for each row the aggregate of the rows of its frame. For
         ``strategy`` see `WindowFunction.over`.
         """
+        if self.function in DISTINCT:
+            return attrs.evolve(self, function=DISTINCT[self.function]).over(window, distinct=True, strategy=strategy)
         name = self.function
         if self.order_by is not None:
             other = "the list is in the window's order" if name == "list" else f"use tm.{name}_value(...)"
@@ -70,8 +81,8 @@ class Aggregate(Expr):
 
     def __repr__(self) -> str:
         argument = "*" if self.argument is None else display(self.argument)
-        if self.function == "count_distinct":
-            text = f"COUNT(DISTINCT {argument})"
+        if self.function in DISTINCT:
+            text = f"{DISTINCT[self.function].upper()}(DISTINCT {argument})"
         elif self.order_by is None:
             text = f"{self.function.upper()}({argument})"
         else:
@@ -84,8 +95,8 @@ def _as_given(value: Any) -> Expr | str:
     return value if isinstance(value, str) else lit(value)
 
 
-def _aggregate(function: str, argument: Any) -> Aggregate:
-    return Aggregate(function, _as_given(argument))
+def _aggregate(function: str, argument: Any, *, distinct: bool = False) -> Aggregate:
+    return Aggregate(f"{function}_distinct" if distinct else function, _as_given(argument))
 
 
 def _ordered(function: str, argument: Any, order_by: Any) -> Aggregate:
@@ -97,22 +108,23 @@ def count(argument: Any = None) -> Aggregate:
     return Aggregate("count") if argument is None else _aggregate("count", argument)
 
 
-def sum(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
+def sum(argument: Any, *, distinct: bool = False) -> Aggregate:  # noqa: A001 - SQL's name
     """Return the aggregate that adds up the values that are not NULL; NULL where there are none.
 
     int32 and int64 give int64, float64 gives float64 (exact, rounded once, as ``math.fsum``), decimal(p,s) gives
-    decimal(p+10,s). Overflow is judged on the value at a time, never on partial sums.
+    decimal(p+10,s). Overflow is judged on the value at a time, never on partial sums. With ``distinct`` each different
+    value counts once, as for `count_distinct`; so it does in `avg`, `variance` and `stddev`.
     """
-    return _aggregate("sum", argument)
+    return _aggregate("sum", argument, distinct=distinct)
 
 
-def avg(argument: Any) -> Aggregate:
+def avg(argument: Any, *, distinct: bool = False) -> Aggregate:
     """Return the aggregate for the mean of the values that are not NULL; NULL where there are none.
 
     Integers: the exact sum over the count, rounded once to float64. Floats: the correctly rounded sum over the count.
     decimal(p,s) gives decimal(p+4,s+4), halves rounded away from zero.
     """
-    return _aggregate("avg", argument)
+    return _aggregate("avg", argument, distinct=distinct)
 
 
 def min(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
@@ -129,13 +141,16 @@ def max(argument: Any) -> Aggregate:  # noqa: A001 - SQL's name
     return _aggregate("max", argument)
 
 
-def count_distinct(argument: Any) -> Aggregate:
+def count_distinct(argument: Any, *more: Any) -> Aggregate:
     """Return the aggregate that counts the different values that are not NULL. Type int64.
 
-    As `distinct` has it, a value counts where its own count is positive. Cost: a change of a row is a change of one
-    value, whatever the size of the group.
+    Of several arguments it counts the different combinations in which none is NULL. As `distinct` has it, a value
+    counts where its own count is positive. Cost: a change of a row is a change of one value, whatever the size of the
+    group.
     """
-    return _aggregate("count_distinct", argument)
+    if more:
+        argument = call("row_text", *map(operand, (argument, *more)))
+    return _aggregate("count", argument, distinct=True)
 
 
 def bool_or(argument: Any) -> Aggregate:
@@ -148,17 +163,17 @@ def bool_and(argument: Any) -> Aggregate:
     return _aggregate("bool_and", argument)
 
 
-def variance(argument: Any) -> Aggregate:
+def variance(argument: Any, *, distinct: bool = False) -> Aggregate:
     """Return the aggregate for the sample variance, a float64: worked out exactly and rounded once.
 
     NULL for fewer than two values that are not NULL, NaN where a value is NaN or infinite.
     """
-    return _aggregate("variance", argument)
+    return _aggregate("variance", argument, distinct=distinct)
 
 
-def stddev(argument: Any) -> Aggregate:
+def stddev(argument: Any, *, distinct: bool = False) -> Aggregate:
     """Return the aggregate for the sample standard deviation, the root of the `variance`."""
-    return _aggregate("stddev", argument)
+    return _aggregate("stddev", argument, distinct=distinct)
 
 
 def first(argument: Any, *, order_by: Any) -> Aggregate:

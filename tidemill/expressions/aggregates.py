@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from tidemill.errors import SchemaError
-from tidemill.expressions.aggregate_functions import Aggregate
+from tidemill.expressions.aggregate_functions import DISTINCT, Aggregate
 from tidemill.expressions.binding import bind, bind_predicate
 from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
 from tidemill.expressions.expr import Expr, lit
@@ -181,8 +181,8 @@ def _guarded(bound: Bound, condition: Bound | None) -> Bound:
 
 
 def _output(function: str, bound: Bound, name: str) -> DType:
-    given = bound.dtype
-    if function in ("count", "count_distinct"):
+    given, function = bound.dtype, DISTINCT.get(function, function)
+    if function == "count":
         return INT64
     if function in ("min", "max", "first", "last"):
         return given

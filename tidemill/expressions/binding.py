@@ -10,6 +10,7 @@ from tidemill.errors import SchemaError, UnknownColumnError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
 from tidemill.expressions.calls import MisfitError, bind_call, bind_cast
+from tidemill.expressions.composed_aggregates import Composition
 from tidemill.expressions.conversions import Operand, coerce, fits, literal
 from tidemill.expressions.display import literal_hint
 from tidemill.expressions.expr import Call, Cast, Column, Expr, Literal, Text
@@ -149,7 +150,7 @@ def _leaf(expression: Expr, schema: Schema) -> Operand:
         return literal(expression.value)
     if isinstance(expression, Column):
         return Operand(_column(expression, schema))
-    if isinstance(expression, Aggregate):
+    if isinstance(expression, (Aggregate, Composition)):
         msg = (
             f"`{expression!r}` is not supported in a scalar expression: an aggregate is no function of one row; use it "
             "in group_by(...).agg(...) or agg(...), and not inside another aggregate"

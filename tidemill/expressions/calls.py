@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tidemill.errors import SchemaError, did_you_mean
 from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
 from tidemill.expressions.conversions import INT32_MAX, Operand, adapt, coerce, fits, literal, reaches, typed
 from tidemill.expressions.functions import FUNCTIONS, NULL, Function, Signature, can_cast, common_type
 from tidemill.expressions.functions.operators import SIGNS, by_type
+from tidemill.expressions.functions.registry import as_decimal
 from tidemill.expressions.intervals import unit_of
-from tidemill.expressions.types import BOOL, DATE, STRING, TIMESTAMP, DType
+from tidemill.expressions.types import BOOL, DATE, MAX_DECIMAL_PRECISION, STRING, TIMESTAMP, DType
 
 
 class MisfitError(Exception):
@@ -28,6 +30,8 @@ def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
     """Return the typed call: literals adapted to their neighbours, arguments widened, types checked."""
     if function in SIGNS:
         function = by_type(function, [o.bound.dtype for o in operands])
+    if function in _COMPARISONS and (found := _of_decimals(function, operands)) is not None:
+        return found
     spec = FUNCTIONS.get(function)
     if spec is None:
         msg = f"no function {function!r}: {did_you_mean(function, FUNCTIONS)}"
@@ -52,6 +56,38 @@ def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
     if function == "negate" and (negative := _negative(coerced[0])) is not None:
         return negative
     return BoundCall(function, coerced, signature.result, spec.nullable([a.nullable for a in coerced]))
+
+
+_COMPARISONS: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe", "in"))
+
+
+def _of_decimals(function: str, operands: tuple[Operand, ...]) -> Bound | None:
+    """Return a comparison of decimals that no type holds both of, so that it is exact; None for any other.
+
+    The one of fewer places is compared as the other where it fits that type, and else decides by its sign.
+    """
+    types = [as_decimal(o.bound.dtype) for o in operands]
+    if not all(t.is_decimal for t in types) or len(types) < 2 or common_type(types) is not None:  # noqa: PLR2004
+        return None
+    if function == "in":
+        each = [bind_call("eq", (operands[0], option)) for option in operands[1:]]
+        return each[0] if len(each) == 1 else bind_call("or", tuple(map(Operand, each)))
+    at = 0 if types[0].scale > types[1].scale else 1
+    to = DType("decimal", MAX_DECIMAL_PRECISION, types[at].scale)
+    exact, wide = operands[at], operands[1 - at]
+    limit = 10 ** (MAX_DECIMAL_PRECISION - to.scale)
+    fitted = Operand(bind_cast(wide, to))
+    pair = (exact, fitted) if at == 0 else (fitted, exact)
+    beyond = [bind_call(f, (wide, literal(n))) for f, n in (("ge", limit), ("le", -limit))]
+    signs = [bind_call(function, tuple(map(literal, s if at else s[::-1]))) for s in ((1, 0), (0, 1))]
+    case = [beyond[0], signs[0], beyond[1], signs[1], bind_call(function, pair)]
+    is_null = [bind_call("is_null", (o,)) for o in (wide, exact)]
+    case = [*is_null, *case] if function == "eq_null_safe" else [_either(is_null), typed(None, BOOL), *case]
+    return bind_call("case", tuple(map(Operand, case)))
+
+
+def _either(conditions: Sequence[Bound]) -> Bound:
+    return bind_call("or", tuple(map(Operand, conditions)))
 
 
 def _links(operand: Operand, function: str) -> tuple[Operand, ...]:

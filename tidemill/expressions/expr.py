@@ -126,6 +126,10 @@ class Expr:
         """Return the value as another type; a value that does not fit is an error when the row is evaluated."""
         return Cast(self, dtype(to))
 
+    def try_cast(self, to: Any) -> Expr:
+        """Return the value as another type; NULL where it does not fit."""
+        return call("try_cast", self, str(dtype(to)))
+
     def isin(self, values: Iterable[Any]) -> Expr:
         """Return whether this equals one of the values: NULL if it is NULL, or if none matches and one is NULL."""
         return call("in", self, *values)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import decimal
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 from sqlglot import TokenType, exp
@@ -19,11 +19,13 @@ from sqlglot.errors import SqlglotError
 
 from tidemill.errors import SchemaError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate, bool_or
+from tidemill.expressions.composed_aggregates import Composition
 from tidemill.expressions.expr import Alias, Call, Cast, Column, Expr, Literal
 from tidemill.expressions.functions import BY_NAME, FUNCTIONS
 from tidemill.expressions.functions.choice import nullif, when
 from tidemill.expressions.functions.dates import WITH_UNIT, extract, to_date, to_timestamp
-from tidemill.expressions.functions.text import ilike, instr
+from tidemill.expressions.functions.text import ilike, instr, trim
+from tidemill.expressions.functions.trigonometry import pi
 from tidemill.expressions.intervals import Interval, interval_of, sum_of, unit_of
 from tidemill.expressions.room import too_deep, with_room
 from tidemill.expressions.sql_aggregates import AGGREGATES, aggregate
@@ -86,6 +88,11 @@ def _parsed(text: str) -> Expr:
     return ExpressionParser(text).expression(trees[0])
 
 
+def whole_call(this: Any) -> Any:
+    """Return a call before a bracket so that the bracket is not taken for part of it."""
+    return exp.Paren(this=this) if isinstance(this, exp.Anonymous) and this.expressions else this
+
+
 class _Syntax(Dialect.get_or_raise(_DIALECT).parser_class):  # type: ignore[misc]
     """Spark's grammar; calls stay calls by name, but for the few that have a syntax of their own."""
 
@@ -93,12 +100,16 @@ class _Syntax(Dialect.get_or_raise(_DIALECT).parser_class):  # type: ignore[misc
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: rule
         for name, rule in Dialect.get_or_raise(_DIALECT).parser_class.FUNCTION_PARSERS.items()
-        if name in ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
+        if name in ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
     }
 
     def _parse_alias(self, this: Any, explicit: bool = False) -> Any:  # noqa: ARG002 - sqlglot's
         """Take a name after AS alone: of ``a > 1 b`` or ``v desc`` the last word is a mistake, and not a name."""
         return super()._parse_alias(this, explicit=True)
+
+    def _parse_bracket(self, this: Any = None) -> Any:
+        """Take an element of ``array(1, 2)[0]``, which to sqlglot is another way to write ``array(0)``."""
+        return super()._parse_bracket(whole_call(this))
 
     def _parse_term(self) -> Any:
         """Take >>> for a shift of its own: to sqlglot it is >> and a comparison without a left side."""
@@ -166,12 +177,15 @@ class ExpressionParser:
         """Refuse two literals side by side: 'it''s' to Spark is one with a quote in it, to sqlglot two."""
         raise self.unsupported(node, ": for a quote within a string write \\', and CONCAT to join strings")
 
-    def function(self, node: exp.Anonymous) -> Expr:
-        name, given = node.name.lower(), node.expressions
+    def function(self, node: exp.Anonymous, within: Sequence[exp.Expression] = (), name: str = "") -> Expr:
+        """Return what a call stands for, or one that is written like it of another name."""
+        name, given = name or node.name.lower(), node.expressions
         if name in _UNSTEADY:
             raise self.unsteady(node)
         if name in AGGREGATES:
-            return aggregate(name, node, self)
+            return aggregate(name, node, self, within)
+        if within:
+            raise self.unsupported(node, ": WITHIN GROUP is for aggregates in an order")
         if name in _WITH_UNIT and len(given) == _WITH_UNIT_ARGUMENTS:
             unit = unit_of(given[0].name)
             if unit is None:
@@ -206,7 +220,18 @@ class ExpressionParser:
     def filter(self, node: exp.Filter) -> Expr | None:
         """Return an aggregate with FILTER (WHERE ...)."""
         filtered = self.expression(node.this)
-        return filtered.filter(self.expression(node.expression.this)) if isinstance(filtered, Aggregate) else None
+        is_aggregate = isinstance(filtered, (Aggregate, Composition))
+        return filtered.filter(self.expression(node.expression.this)) if is_aggregate else None  # type: ignore[attr-defined]
+
+    def within_group(self, node: exp.WithinGroup) -> Expr | None:
+        """Return an aggregate with WITHIN GROUP (ORDER BY ...)."""
+        return self.function(node.this, node.expression.expressions) if isinstance(node.this, exp.Anonymous) else None
+
+    def bracket(self, node: exp.Bracket) -> Expr | None:
+        """Return an element of a list, which sqlglot counts from 0 whatever the dialect."""
+        if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+            return None
+        return Call("item", (self.expression(node.this), self.expression(node.expressions[0])))
 
     def position(self, node: exp.StrPosition) -> Expr:
         start = node.args.get("position")
@@ -252,10 +277,10 @@ class ExpressionParser:
         return -self.expression(node.this)
 
     def cast(self, node: exp.Cast) -> Expr | None:
-        if node.args.get("safe") or node.args.get("format"):
+        if node.args.get("format"):
             return None
-        to = self.type(node.to)
-        return Cast(self.expression(node.this), to)
+        to, value, safe = self.type(node.to), self.expression(node.this), bool(node.args.get("safe"))
+        return narrowed(value.try_cast(to) if safe else Cast(value, to), node.to, safe=safe)
 
     def type(self, node: exp.DataType) -> DType:
         known = _TYPES.get(node.this)
@@ -263,8 +288,11 @@ class ExpressionParser:
             return known
         if node.this == exp.DataType.Type.ARRAY and len(node.expressions) == 1:
             return list_type(self.type(node.expressions[0]))
+        name = node.sql(dialect=_DIALECT)
+        if name == "STRING" and node.this not in _TEXTS:  # how Spark would have to keep a UUID
+            raise self.unsupported(node)
         try:
-            return dtype(node.sql(dialect=_DIALECT))
+            return dtype(name)
         except SchemaError:
             raise self.unsupported(node) from None
 
@@ -302,7 +330,16 @@ class ExpressionParser:
 
     def trim(self, node: exp.Trim) -> Expr | None:
         name = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.text("position").upper())
-        return None if name is None or node.expression else Call(name, (self.expression(node.this),))
+        if name is None or node.args.get("collation"):
+            return None
+        if node.expression is None:
+            return Call(name, (self.expression(node.this),))
+        return Call(f"{name}_of", (self.expression(node.this), self.expression(node.expression)))
+
+    def overlay(self, node: exp.Overlay) -> Expr:
+        """Return a string with another one in it: OVERLAY(s PLACING t FROM n FOR m)."""
+        given = [node.this, node.expression, node.args["from_"], *filter(None, [node.args.get("for_")])]
+        return Call("overlay", tuple(map(self.expression, given)))
 
     def substring(self, node: exp.Substring) -> Expr:
         args = [v for k in ("this", "start", "length") if (v := node.args.get(k)) is not None]
@@ -322,6 +359,23 @@ _TYPES: Final = {
     exp.DataType.Type.DOUBLE: FLOAT64,
 }
 
+
+_NARROW: Final = {
+    exp.DataType.Type.SMALLINT: "smallint", exp.DataType.Type.TINYINT: "tinyint", exp.DataType.Type.FLOAT: "real",
+    exp.DataType.Type.VARCHAR: "varchar", exp.DataType.Type.CHAR: "char",
+}  # fmt: skip
+"""Types that are kept as larger ones."""
+
+
+def narrowed(value: Expr, to: exp.DataType, *, safe: bool = False) -> Expr:
+    """Return a value of the type in which another one is kept, once it is known to be of that."""
+    kind, given = _NARROW.get(to.this), to.expressions
+    if kind is None or (kind in ("varchar", "char")) != (len(given) == 1):
+        return value
+    return Call("fit", (value, Literal(" ".join([kind, *(g.name for g in given)])), Literal(safe)))
+
+
+_TEXTS: Final = {exp.DataType.Type.VARCHAR, exp.DataType.Type.CHAR}
 
 Rules: TypeAlias = dict[type, Callable[[ExpressionParser, Any], Expr | None]]
 
@@ -349,11 +403,15 @@ SPECIAL: Final[Rules] = {
     exp.In: ExpressionParser.in_,
     exp.Between: ExpressionParser.between,
     exp.Trim: ExpressionParser.trim,
+    exp.Overlay: ExpressionParser.overlay,
     exp.Substring: ExpressionParser.substring,
     exp.Anonymous: ExpressionParser.function,
     exp.Any: ExpressionParser.any,
     exp.Window: lambda p, n: window_call(n, p),
     exp.Filter: ExpressionParser.filter,
+    exp.WithinGroup: ExpressionParser.within_group,
+    exp.Array: lambda p, n: Call("array", tuple(map(p.expression, n.expressions))),
+    exp.Bracket: ExpressionParser.bracket,
     exp.Add: ExpressionParser.sum,
     exp.Concat: ExpressionParser.quoted,
     exp.StrPosition: ExpressionParser.position,
@@ -377,9 +435,11 @@ _BUILDERS: Final[dict[tuple[str, int], Callable[..., Expr]]] = {
     ("ilike", 2): ilike,
     ("log", 1): lambda value: Call("ln", (value,)),
     ("date_part", 2): lambda part, moment: extract(getattr(resolve(part), "value", ""), moment),
-    ("to_date", 1): to_date,
-    ("to_timestamp", 1): to_timestamp,
-    ("to_timestamp_ntz", 1): to_timestamp,
+    **{("to_date", n): to_date for n in (1, 2)},
+    **{(name, n): to_timestamp for name in ("to_timestamp", "to_timestamp_ntz") for n in (1, 2)},
+    ("btrim", 2): trim,
+    ("pi", 0): pi,
+    ("nanvl", 2): lambda a, b: when(Call("isnan", (a,)), b).otherwise(a),
     ("date_diff", 2): lambda end, start: Call("datediff", (end, start)),
     ("dateadd", 2): lambda date, days: Call("date_add", (date, days)),
 }

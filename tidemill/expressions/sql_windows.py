@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from tidemill.errors import SchemaError
 from tidemill.expressions.aggregate_functions import Aggregate
+from tidemill.expressions.composed_aggregates import Composition
 from tidemill.expressions.expr import Expr, Literal
 from tidemill.expressions.intervals import Interval
 from tidemill.expressions.sort_keys import SortKey
@@ -44,11 +45,10 @@ def window_call(node: exp.Window, parser: Parser) -> Expr:
         _refuse_filter(called, parser)
     if ignore_nulls:
         raise parser.unsupported(node, ": IGNORE NULLS is for LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE")
-    distinct = _without_distinct(called)
     aggregate = parser.expression(called)
-    if not isinstance(aggregate, Aggregate):
+    if not isinstance(aggregate, (Aggregate, Composition)):
         raise parser.unsupported(node, ": expected a window function or an aggregate before OVER")
-    return aggregate.over(window, distinct=distinct)
+    return aggregate.over(window)
 
 
 def sort_key(node: exp.Ordered, parser: Parser) -> SortKey:
@@ -89,16 +89,6 @@ def _without_nulls(node: Any) -> tuple[Any, bool]:
     if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls)):
         return node.this, isinstance(node, exp.IgnoreNulls)
     return node, False
-
-
-def _without_distinct(called: Any) -> bool:
-    """Take DISTINCT out of an aggregate, in which but for COUNT it has a meaning over a window alone."""
-    aggregate = called.this if isinstance(called, exp.Filter) else called
-    given = aggregate.expressions if isinstance(aggregate, exp.Anonymous) else []
-    if len(given) == 1 and isinstance(given[0], exp.Distinct) and len(given[0].expressions) == 1:
-        aggregate.set("expressions", given[0].expressions)
-        return True
-    return False
 
 
 def _window(node: exp.Window, parser: Parser) -> Window:

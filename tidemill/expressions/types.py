@@ -86,7 +86,8 @@ TIMESTAMP: Final = DType("timestamp")
 _SIMPLE: Final = {t.name: t for t in (INT64, INT32, FLOAT64, BOOL, STRING, BINARY, DATE, TIMESTAMP)}
 _ALIASES: Final = {
     "bigint": INT64, "long": INT64, "int": INT32, "integer": INT32, "double": FLOAT64, "float": FLOAT64,
-    "boolean": BOOL, "str": STRING, "varchar": STRING, "text": STRING, "bytes": BINARY, "datetime": TIMESTAMP,
+    "smallint": INT32, "short": INT32, "tinyint": INT32, "byte": INT32, "real": FLOAT64, "boolean": BOOL, "str": STRING,
+    "varchar": STRING, "text": STRING, "bytes": BINARY, "datetime": TIMESTAMP, "timestamp_ntz": TIMESTAMP,
 }  # fmt: skip
 _PYTHON: Final[dict[type, DType]] = {
     int: INT64, float: FLOAT64, bool: BOOL, str: STRING, bytes: BINARY, dt.date: DATE, dt.datetime: TIMESTAMP,
@@ -98,7 +99,7 @@ _ARROW: Final[dict[str, pa.DataType]] = {
 }  # fmt: skip
 _LIST: Final = re.compile(r"(?:list|array)\s*<(.*)>")
 _EXPECTED: Final = [*_SIMPLE, "decimal(p,s)", "list<T>"]
-_DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,9})\s*(?:,\s*(\d{1,9})\s*)?\)")
+_DECIMAL: Final = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d{1,9})\s*(?:,\s*(\d{1,9})\s*)?\)")
 _MOST_NESTED: Final = 100
 
 

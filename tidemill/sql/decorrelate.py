@@ -224,7 +224,7 @@ class _Push:
         made = attrs.evolve(made, aggregates=aggregates, columns=(*fresh, *self.fields(keys)))
         columns = (*domain.columns, *made.columns)
         rows = Join(left=domain, right=made, how="left", conditions=tuple(self.same(outer, keys)), columns=columns)
-        empty = [when_empty(self.names, e, Column(f.name)) for f, e in aggregates]
+        empty = [when_empty(e, Column(f.name)) for f, e in aggregates]
         named: list[Named] = list(zip(node.columns, empty, strict=True))
         named += [(f, Column(f.name)) for f in self.fields(outer)]
         return Project(input=rows, named=tuple(named), columns=tuple(f for f, _ in named)), outer
@@ -286,11 +286,11 @@ def grouped(names: Names, node: Group, below: Node, at: At) -> tuple[Group, At]:
     return made, {o: Column(f.name) for o, (f, _) in zip(at, more, strict=True)}
 
 
-def when_empty(names: Names, aggregate: Expr, value: Expr) -> Expr:
+def when_empty(aggregate: Expr, value: Expr) -> Expr:
     """Return an aggregate's value where a group without rows has none: a count of nothing is 0."""
     assert isinstance(aggregate, Aggregate)
     if aggregate.function == "list":
-        raise names.error(None, "list(...) in a subquery that asks for columns of a query around it is not supported")
+        return Call("list_or_empty", (value,))
     return Call("coalesce", (value, lit(0))) if aggregate.function in COUNTS else value
 
 

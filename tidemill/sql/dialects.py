@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
 from tidemill.errors import SqlError, did_you_mean
-from tidemill.expressions.sql_aggregates import AGGREGATES
 from tidemill.expressions.sql_windows import WINDOW_FUNCTIONS
 
 
@@ -27,7 +27,9 @@ class Dialect:
     aliases_in_having: bool = True
     """Whether HAVING and SELECT see what SELECT names."""
     functions: frozenset[str] | None = None
-    """The scalar functions, of those of the library, that mean the same in the dialect; None for all."""
+    """The functions and aggregates of the library that mean the same in the dialect; None for all."""
+    instead: Mapping[str, str] = attrs.field(factory=dict)
+    """What else names mean, by the library's name of that."""
 
     def key(self, name: Any) -> str:
         """Return what an identifier of sqlglot's is found by."""
@@ -44,24 +46,57 @@ class Dialect:
 
     def has(self, function: str) -> bool:
         """Return whether a function is in the dialect, with the library's meaning."""
-        return self.functions is None or function in self.functions or function in AGGREGATES | WINDOW_FUNCTIONS
+        return self.functions is None or function in self.functions or function in WINDOW_FUNCTIONS
 
 
-_COMMON: Final = frozenset((
+_AGGREGATES: Final = frozenset((
+    "count", "sum", "avg", "mean", "min", "max", "bool_or", "some", "any", "bool_and", "every", "stddev", "stddev_samp",
+    "std", "variance", "var_samp", "list", "first", "first_value", "last", "last_value", "stddev_pop", "var_pop",
+    "string_agg", "array_agg",
+))  # fmt: skip
+_OF_BITS: Final = frozenset(("bit_and", "bit_or", "bit_xor"))
+_IN_ORDER: Final = frozenset(("mode", "percentile_cont", "percentile_disc"))
+_OF_PAIRS: Final = frozenset((
+    "corr", "covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2",
+    "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
+))  # fmt: skip
+_COMMON: Final = _AGGREGATES | {
     "abs", "ceil", "ceiling", "floor", "sign", "mod", "coalesce", "nullif", "greatest", "least",
     "upper", "lower", "length", "char_length", "character_length", "replace", "reverse", "concat", "ascii", "chr",
     "translate", "year", "month", "day", "substring", "substr", "position", "round", "left", "right", "btrim",
-))  # fmt: skip
-"""Scalar functions that mean the same in PostgreSQL and DuckDB as here, for the arguments that are let through."""
-_POSTGRES: Final = _COMMON - {"year", "month", "day"}
-_DUCKDB: Final = _COMMON | {"contains", "quarter", "hour", "minute", "dayofyear", "last_day", "ifnull"}
+    "md5", "sin", "cos", "tan", "cot", "atan", "atan2", "degrees", "radians", "pi", "cbrt", "split_part", "strpos",
+}  # fmt: skip
+"""Functions that mean the same in PostgreSQL and DuckDB as here, for the arguments that are let through."""
+_LIKE_POSTGRES: Final = _COMMON - {"year", "month", "day"}
+_RISINGWAVE: Final = _LIKE_POSTGRES | _OF_BITS | _IN_ORDER
+_POSTGRES: Final = _RISINGWAVE | _OF_PAIRS | {"any_value"}
+_DUCKDB: Final = _COMMON | _OF_BITS | _IN_ORDER | _OF_PAIRS | {
+    "list_extract", "hex", "contains", "quarter", "hour", "minute", "dayofyear", "last_day", "ifnull",
+    "any_value", "count_if", "listagg", "median", "min_by", "max_by", "arg_min", "arg_max",
+}  # fmt: skip
+_MEANT: Final = {"array_agg": "#list", "list": "#list", "strpos": "instr"}
+"""Lists of all values are NULL where there are none; other names."""
+_MEANT_IN_DUCKDB: Final = _MEANT | {
+    "arg_min": "#min_by", "min_by": "#min_by", "arg_max": "#max_by", "max_by": "#max_by",
+    "list_extract": "try_element_at",
+}  # fmt: skip
+"""What rows have where another value is least or greatest is of those that have it; NULL is where no element is."""
 
 DIALECTS: Final = {
     "spark": Dialect("spark", folds=False),
-    "duckdb": Dialect("duckdb", folds=False, float_division=True, aliases_in_where=True, functions=_DUCKDB),
+    "duckdb": Dialect(
+        "duckdb",
+        folds=False,
+        float_division=True,
+        aliases_in_where=True,
+        functions=_DUCKDB,
+        instead=_MEANT_IN_DUCKDB,
+    ),
     **{
-        name: Dialect(name, folds=True, whole_division=True, aliases_in_having=False, functions=_POSTGRES)
-        for name in ("postgres", "materialize", "risingwave")
+        name: Dialect(
+            name, folds=True, whole_division=True, aliases_in_having=False, functions=functions, instead=_MEANT
+        )
+        for name, functions in (("postgres", _POSTGRES), ("materialize", _LIKE_POSTGRES), ("risingwave", _RISINGWAVE))
     },
 }
 

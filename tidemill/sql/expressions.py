@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+import decimal
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from sqlglot import exp
@@ -15,20 +16,22 @@ from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.expr import Call, Cast, Expr, Literal, lit
 from tidemill.expressions.functions import FUNCTIONS, NULL
+from tidemill.expressions.functions.dates import extract
 from tidemill.expressions.functions.values import FailureError
+from tidemill.expressions.intervals import Interval
 from tidemill.expressions.schema import Schema
-from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules
+from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules, narrowed
 from tidemill.expressions.sql_windows import window_call
 from tidemill.expressions.structure import resolve
-from tidemill.expressions.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType, list_type
+from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT64, STRING, TIMESTAMP, DType
 from tidemill.expressions.types import decimal_type as decimal_of
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall
 from tidemill.sql.dialects import Dialect
 from tidemill.sql.scopes import Names, Relation, Scope
-from tidemill.sql.syntax import Source
 from tidemill.sql.trees import Sub, mapped
+from tidemill.sql.types import TEXTS, type_of
 
 QueryBinder = Callable[[exp.Expression, "Scope | None"], Relation]
 
@@ -39,38 +42,6 @@ OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "
 MIRRORED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 GROUPING: Final = "grouping"
 """The function of the registry that `grouping` stands for until the grouping sets are known: there is none."""
-_Type = exp.DataType.Type
-_TYPES: Final[dict[Any, DType]] = {
-    _Type.BIGINT: INT64, _Type.INT: INT32, _Type.DOUBLE: FLOAT64, _Type.BOOLEAN: BOOL, _Type.TEXT: STRING,
-    _Type.DATE: DATE, _Type.TIMESTAMP: TIMESTAMP, _Type.TIMESTAMPNTZ: TIMESTAMP, _Type.BINARY: BINARY,
-    _Type.VARBINARY: BINARY,
-}  # fmt: skip
-_FLOAT_HINT: Final = "floats are of 64 bits here: write DOUBLE"
-
-
-def type_of(node: exp.DataType, source: Source, dialect: Dialect) -> DType:
-    """Return the type that a type's name in SQL means; `SqlError` where there is none of that kind."""
-    kind, given = node.this, node.expressions
-    if kind == _Type.DECIMAL:
-        numbers = [int(p.this.name) for p in given if isinstance(p.this, exp.Literal) and p.this.name.isdigit()]
-        if not given or len(numbers) != len(given):
-            raise source.error(node, "DECIMAL without its digits", "write DECIMAL(precision, scale)")
-        try:
-            return decimal_of(*numbers)
-        except SchemaError as error:
-            raise source.error(node, str(error.args[0])) from None
-    if kind == _Type.ARRAY and len(given) == 1:
-        return list_type(type_of(given[0], source, dialect))
-    if kind == _Type.VARCHAR and (not given or dialect.name == "duckdb"):  # to which a length is a comment
-        return STRING
-    if kind == _Type.TIMESTAMPTZ and dialect.name == "spark":  # how sqlglot reads Spark's TIMESTAMP
-        return TIMESTAMP
-    found = _TYPES.get(kind) if not given else None
-    if found is None:
-        hints = {_Type.VARCHAR: "a length is not checked: write STRING or TEXT", _Type.FLOAT: _FLOAT_HINT}
-        expected = "expected BIGINT, INT, DOUBLE, DECIMAL(p, s), BOOLEAN, STRING, DATE, TIMESTAMP, BINARY or ARRAY<...>"
-        raise source.error(node, f"type {node.sql(dialect=dialect.name)} is not supported", hints.get(kind, expected))
-    return found
 
 
 class Expressions(ExpressionParser):
@@ -115,10 +86,10 @@ class Expressions(ExpressionParser):
             raise self.names.error(node, "* stands where an expression is expected")
         return self.names.find(self.scope, node)
 
-    def function(self, node: exp.Anonymous) -> Expr:
+    def function(self, node: exp.Anonymous, within: Sequence[exp.Expression] = (), name: str = "") -> Expr:
         """Return what a call stands for, if the dialect has it with the library's meaning."""
         self.names.source.only(node, "this", "expressions")
-        name = node.name.lower()
+        name = name or node.name.lower()
         if name == GROUPING:
             if not node.expressions:
                 raise self.unsupported(node, ": GROUPING takes expressions of GROUP BY")
@@ -128,16 +99,27 @@ class Expressions(ExpressionParser):
             near = did_you_mean(name, known)
             hint = near if near.startswith("did") else None
             raise self.names.error(node, f"function `{name}` is not supported in dialect {self.dialect.name}", hint)
-        if why := self._differs(name, node.expressions):
+        if why := self._differs(name, node.expressions, within):
             raise self.unsupported(node, why)
         if name == "concat" and self.dialect.functions is not None:  # which passes over NULL, as || does not
             return Call("concat", tuple(Call("coalesce", (self.expression(a), lit(""))) for a in node.expressions))
-        return super().function(node)
+        return super().function(node, within, self.dialect.instead.get(name, name))
 
-    def _differs(self, name: str, given: list[exp.Expression]) -> str:
+    def _differs(self, name: str, given: list[exp.Expression], within: Sequence[exp.Expression]) -> str:  # noqa: PLR0911
         """Return why a call means something else in the dialect, or may."""
         if self.dialect.functions is None:
             return ""
+        if name == "count" and isinstance(given[0] if given else None, exp.Distinct) and len(given[0].expressions) > 1:
+            return ": COUNT(DISTINCT ...) of several values is of rows in other systems, and of Spark alone of values"
+        if name in ("string_agg", "listagg") and len(_arguments(given)) != 2:  # noqa: PLR2004
+            return ": write what stands between the values"
+        if name == "mode" and given and self.dialect.name != "duckdb":
+            return ": write MODE() WITHIN GROUP (ORDER BY x)"
+        if name in ("median", "percentile_cont") and self.dialect.name == "duckdb":
+            of = [o.this for o in within] or given
+            dtype = self.type_of(self.expression(of[0]), of[0]) if of else None
+            if dtype is not None and dtype.is_decimal:
+                return f": of decimals DuckDB's {name.upper()} is a decimal: cast it to DOUBLE"
         if name in ("substring", "substr", "left", "right") and not all(_is_positive(a) for a in given[1:]):
             return f": {name.upper()} is for places that are numbers written out, from 1 on, since others differ"
         if name in ("substring", "substr") and len(given) not in (2, 3):
@@ -146,6 +128,8 @@ class Expressions(ExpressionParser):
             dtype = self.type_of(self.expression(given[0]), given[0]) if given else None
             if dtype is None or not dtype.is_decimal:
                 return ": ROUND is for decimals, since floats are rounded differently"
+        if name == "split_part" and not (len(given) == 3 and _is_positive(given[2]) and _is_text(given[1])):  # noqa: PLR2004
+            return ": SPLIT_PART is for delimiters and numbers that are written out, from 1 on, since others differ"
         if name in ("greatest", "least") and any(isinstance(a, exp.Null) for a in given):
             return ": a bare NULL has no type"
         return ""
@@ -159,9 +143,50 @@ class Expressions(ExpressionParser):
 
     def extract(self, node: exp.Extract) -> Expr:
         """Return a part of a date; those that dialects count differently are refused."""
-        if self.dialect.functions is not None and node.name.lower() not in _PARTS:
-            raise self.unsupported(node, f": expected one of {', '.join(sorted(_PARTS))}")
-        return super().extract(node)
+        part = node.name.lower()
+        if self.dialect.functions is None or part in _PARTS:
+            return super().extract(node)
+        moment = node.expression
+        if part == "epoch":
+            return self._seconds(moment)
+        if part not in _OTHER_PARTS:
+            raise self.unsupported(node, f": expected one of {', '.join(sorted({*_PARTS, *_OTHER_PARTS, 'epoch'}))}")
+        return _OTHER_PARTS[part](self.expression(moment))
+
+    def _seconds(self, moment: exp.Expression) -> Expr:
+        """Return the seconds since 1970, or between two timestamps: a float64, in PostgreSQL's family a decimal."""
+        inner = _bare(moment)
+        apart = isinstance(inner, exp.Sub) and not inner.args.get("negate")
+        of = [self.expression(m) for m in ((inner.this, inner.expression) if apart else (moment,))]
+        if apart and any(self.type_of(m, inner) not in (TIMESTAMP, NULL) for m in of):
+            raise self.unsupported(moment, ": EXTRACT(EPOCH FROM a - b) is of two timestamps: cast dates")
+        micros = [Call("unix_micros", (m,)) for m in of]
+        found = micros[0] - micros[1] if apart else micros[0]
+        if self.dialect.float_division:
+            return found / 1e6
+        return Cast(Cast(found, decimal_of(19)) * lit(decimal.Decimal("0.000001")), decimal_of(20, 6))
+
+    def difference(self, node: exp.Sub) -> Expr:
+        """Return a difference; where it is not Spark's, that of two dates is a number of days."""
+        found = self.operator(node)
+        if self.dialect.functions is None or not isinstance(found, Call) or any(map(_is_interval, found.args)):
+            return found
+        if any(self.type_of(a, node) != DATE for a in found.args):
+            return found
+        days = Call("datediff", found.args)
+        return Cast(days, INT64) if self.dialect.name == "duckdb" else days
+
+    def bracket(self, node: exp.Bracket) -> Expr | None:
+        """Return an element of a list; but in Spark's it is NULL where there is none."""
+        found = super().bracket(node)
+        if self.dialect.functions is None or not isinstance(found, Call):
+            return found
+        place = resolve(found.args[1])
+        if not isinstance(place, Literal) and self.dialect.name == "duckdb":
+            raise self.unsupported(node, ": places that are not written out count from the end in DuckDB if negative")
+        if isinstance(place, Literal) and not (isinstance(place.value, int) and place.value >= 0):
+            raise self.unsupported(node, ": places are counted from 1")
+        return Call("get", found.args)
 
     def type(self, node: exp.DataType) -> DType:
         """Return the type that a name means."""
@@ -169,13 +194,12 @@ class Expressions(ExpressionParser):
 
     def cast(self, node: exp.Cast) -> Expr | None:
         """Return a cast; those that round or print differently between dialects are refused."""
-        if node.args.get("safe"):
-            raise self.unsupported(node, ": TRY_CAST, which is NULL for what does not fit, is not there yet")
-        self.names.source.only(node, "this", "to")
+        safe = bool(node.args.get("safe"))
+        self.names.source.only(node, "this", "to", "safe")
         to = self.type(node.to)
         value = self.expression(node.this)
         plain = resolve(value)
-        if isinstance(plain, Literal) and isinstance(plain.value, str) and to in (DATE, TIMESTAMP):
+        if isinstance(plain, Literal) and isinstance(plain.value, str) and to in (DATE, TIMESTAMP) and not safe:
             return _folded(Cast(Literal(plain.value), to))
         if self.dialect.functions is not None:
             given = self.type_of(value, node)
@@ -184,7 +208,11 @@ class Expressions(ExpressionParser):
             if rounds or prints:
                 why = f": {self.dialect.name} has another result for a cast from {given} to {to}"
                 raise self.unsupported(node, f"{why}; FLOOR or ROUND first" if rounds else why)
-        return Cast(value, to)
+        made = value.try_cast(to) if safe else Cast(value, to)
+        if node.to.this in TEXTS:  # PostgreSQL cuts off, others take the whole text
+            cut = node.to.expressions if self.dialect.folds else ()
+            return Call("left", (made, lit(int(cut[0].name)))) if cut else made
+        return narrowed(made, node.to, safe=safe)
 
     def divide(self, node: exp.Div) -> Expr:
         """Return a division, as the dialect has it."""
@@ -322,11 +350,27 @@ class Expressions(ExpressionParser):
         return both if name == "eq" else ~both
 
 
+_OTHER_PARTS: Final[dict[str, Callable[[Expr], Expr]]] = {
+    "isodow": lambda moment: extract("dow_iso", moment),
+    "dow": lambda moment: extract("dow", moment) - 1,
+    "isoyear": lambda moment: extract("yearofweek", moment),
+}
+"""Parts of dates that PostgreSQL and DuckDB have, and Spark by other names or numbers."""
 _PARTS: Final = frozenset(("year", "month", "day", "quarter", "week", "hour", "minute", "doy"))
 
 
 def _is_positive(node: exp.Expression) -> bool:
     return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and int(node.name) > 0
+
+
+def _arguments(given: Sequence[Any]) -> list[Any]:
+    """Return the arguments of an aggregate without ORDER BY and DISTINCT around them."""
+    found = [g.this if isinstance(g, exp.Order) else g for g in given]
+    return [a for g in found for a in (g.expressions if isinstance(g, exp.Distinct) else [g])]
+
+
+def _is_text(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Literal) and node.is_string and bool(node.name)
 
 
 def _bare(node: Any) -> Any:
@@ -371,6 +415,11 @@ def _folded(expression: Expr) -> Expr:  # noqa: PLR0911 - what is not folded
     return Cast(Literal(value), bound.dtype)
 
 
+def _is_interval(part: Expr) -> bool:
+    plain = resolve(part)
+    return isinstance(plain, Literal) and isinstance(plain.value, Interval)
+
+
 def _is_literal(part: Expr) -> bool:
     plain = resolve(part)
     return isinstance(plain, Literal) or (isinstance(plain, Cast) and isinstance(resolve(plain.arg), Literal))
@@ -394,7 +443,9 @@ _SPECIAL: Final[dict[type, Callable[[Any, Any], Expr | None]]] = {
     **dict.fromkeys((exp.Subquery, exp.Select, exp.Union, exp.Intersect, exp.Except), Expressions.scalar),
     exp.Column: Expressions.find,
     exp.Exists: Expressions.exists,
+    exp.Bracket: Expressions.bracket,
     exp.Div: Expressions.divide,
+    exp.Sub: Expressions.difference,
     exp.IntDiv: Expressions.whole_division,
     exp.In: Expressions.in_,
     exp.Window: Expressions.window,

@@ -10,7 +10,6 @@ from tidemill.expressions.expr import Column, Expr
 from tidemill.expressions.functions import NULL, widens
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import DType
-from tidemill.sql.expressions import type_of
 from tidemill.sql.plan import (
     AtMostOne,
     Binding,
@@ -31,6 +30,7 @@ from tidemill.sql.plan import (
 from tidemill.sql.scopes import Names, Relation, Scope, Visible
 from tidemill.sql.syntax import LIMITS
 from tidemill.sql.trees import is_null
+from tidemill.sql.types import type_of
 
 
 def refers_to(names: Names, node: exp.Expression, key: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
@@ -12,20 +12,18 @@ from sqlglot import exp
 from tidemill.errors import SchemaError, SqlError, did_you_mean
 from tidemill.expressions.binding import bind, bind_predicate
 from tidemill.expressions.bound import Bound
-from tidemill.expressions.expr import Call, Column, Expr, lit
-from tidemill.expressions.functions import NULL, common_type
-from tidemill.expressions.functions.registry import as_decimal
+from tidemill.expressions.expr import Column, Expr
+from tidemill.expressions.functions import NULL
 from tidemill.expressions.rewriting import can_fail
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.types import MAX_DECIMAL_PRECISION, DType, decimal_type
+from tidemill.expressions.types import DType
 from tidemill.sql.dialects import Dialect
 from tidemill.sql.plan import Node
 from tidemill.sql.syntax import Source
-from tidemill.sql.trees import columns_of, is_null, mapped
+from tidemill.sql.trees import columns_of, is_null
 
 _NUMBERED = re.compile(r"#\d+")
 _QUOTED = re.compile(r"`([A-Za-z_]\w*)#\d+`")
-_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe"))
 
 
 @attrs.frozen(eq=False)
@@ -105,33 +103,7 @@ class Names:
         try:
             return expression, check(expression)
         except SchemaError as error:
-            wider = mapped(expression, self._compared)
-            try:
-                return wider, check(wider)
-            except SchemaError:
-                raise self.error(node, plain(error)) from None
-
-    def _compared(self, part: Expr) -> Expr | None:
-        """Return a comparison of decimals that no type holds both of, so that it is exact all the same."""
-        if not isinstance(part, Call) or part.function not in _COMPARISONS:
-            return None
-        args = [mapped(a, self._compared) for a in part.args]
-        try:
-            types = [as_decimal(bind(a, self.schema([a])).dtype) for a in args]
-        except SchemaError:
-            return None
-        if not all(t.is_decimal for t in types) or common_type(types) is not None:
-            return None
-        at = max((0, 1), key=lambda i: types[i].scale)
-        to = decimal_type(MAX_DECIMAL_PRECISION, types[at].scale)
-        wide, limit = args[1 - at], 10 ** (MAX_DECIMAL_PRECISION - to.scale)
-        safe = wide.cast(to)
-        one, none = (Call(part.function, pair) for pair in _signs(at))
-        fitting = Call(part.function, (args[0], safe) if at == 0 else (safe, args[1]))
-        case: tuple[Expr, ...] = (wide >= limit, one, wide <= -limit, none, fitting)
-        if part.function == "eq_null_safe":
-            case = (wide.is_null(), args[at].is_null(), *case)
-        return Call("case", case)
+            raise self.error(node, plain(error)) from None
 
     def column(self, expression: Expr, name: str, node: Any) -> tuple[Field, Expr]:
         """Return a new column that an expression computes; a column stays what it is."""
@@ -210,12 +182,6 @@ def plain(reason: SchemaError | str) -> str:
 def shown(field: Field) -> str:
     """Return a column's name as users know it."""
     return _NUMBERED.sub("", field.name)
-
-
-def _signs(at: int) -> Sequence[tuple[Expr, Expr]]:
-    """Return pairs that compare as a number too great for the other's type, and one too small, do with the other."""
-    great, small = (lit(1), lit(0)), (lit(0), lit(1))
-    return (great, small) if at == 1 else (small, great)
 
 
 def _is_of(qualifier: str, asked: str) -> bool:

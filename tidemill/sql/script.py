@@ -20,7 +20,6 @@ from tidemill.expressions.room import with_room
 from tidemill.expressions.schema import Field, Schema
 from tidemill.sql.describe import described
 from tidemill.sql.dialects import Dialect, dialect_named
-from tidemill.sql.expressions import type_of
 from tidemill.sql.lower import Lowering
 from tidemill.sql.plan import Get, Named, Node, Project
 from tidemill.sql.queries import Queries
@@ -28,6 +27,7 @@ from tidemill.sql.rewrite import Rewriter
 from tidemill.sql.scopes import Names, Relation, Visible, shown
 from tidemill.sql.syntax import Source, parse, start_of
 from tidemill.sql.trees import is_null
+from tidemill.sql.types import checked, type_of
 
 QUERIES: Final = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)
 _TOO_DEEP: Final = "the text is nested too deeply"
@@ -208,7 +208,11 @@ class _Script:
             raise
         except TidemillError as error:
             raise self.names.error(node.this, str(error.args[0])) from None
-        self.add(name, made)
+        declared = [c for c in node.this.expressions if isinstance(c, exp.ColumnDef)]
+        pairs = zip(fields, declared, strict=True)
+        values = {f.name: checked(col(f.name), c.args["kind"], self.dialect) for f, c in pairs}
+        smaller = {n: v for n, v in values.items() if not isinstance(v, Column)}
+        self.add(name, made.with_columns(**smaller) if smaller else made)
 
     def column(self, node: exp.ColumnDef, keys: list[list[str]]) -> Field:
         """Return a column that CREATE TABLE declares; one that is the primary key is put to the keys."""

@@ -188,7 +188,7 @@ def _beside_group(names: Names, plan: Node, group: Group) -> tuple[Node, dict[st
     if not free(group):
         return joined(names, plan, group, "inner", []), {}
     made = _of_group(names, plan, group)
-    values: dict[str, Expr] = {f.name: when_empty(names, e, Column(f.name)) for f, e in group.aggregates}
+    values: dict[str, Expr] = {f.name: when_empty(e, Column(f.name)) for f, e in group.aggregates}
     return joined(names, plan, made.plan, "left", made.conditions), values
 
 

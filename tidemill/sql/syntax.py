@@ -14,6 +14,7 @@ from sqlglot.dialects.dialect import Dialect as Grammar
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from tidemill.errors import SqlError
+from tidemill.expressions.sql_parser import whole_call
 
 SPAN: Final = "span"
 """Where a node begins and ends, in its meta data."""
@@ -21,7 +22,7 @@ LIMITS: Final = "limits"
 """What a WITH MUTUALLY RECURSIVE says of its iterations, in its meta data."""
 COMMA: Final = "comma"
 """Whether a join is a comma in FROM, in its meta data."""
-_SPECIAL: Final = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
+_SPECIAL: Final = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
 """Calls with a syntax of their own."""
 _MOST_LETTERS: Final = 5_000_000
 
@@ -152,6 +153,9 @@ class _Strict:
     def _parse_disjunction(self, *args: Any, **options: Any) -> Any:
         rule = super()._parse_disjunction  # type: ignore[misc]
         return self._spanned(lambda: rule(*args, **options))
+
+    def _parse_bracket(self, this: Any = None) -> Any:
+        return super()._parse_bracket(whole_call(this))  # type: ignore[misc]
 
     def _parse_table(self, *args: Any, **options: Any) -> Any:
         rule = super()._parse_table  # type: ignore[misc]

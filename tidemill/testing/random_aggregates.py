@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions import aggregate_functions as agg
+from tidemill.expressions import composed_aggregates as composed
 from tidemill.expressions.aggregate_functions import Aggregate
+from tidemill.expressions.composed_aggregates import Composition
 from tidemill.expressions.sort_keys import asc, desc
 from tidemill.expressions.windows import functions
 from tidemill.expressions.windows.calls import WindowCall
@@ -25,12 +27,15 @@ CONDITIONS: Final = (None, None, "v > 0", "k < 2 OR v IS NULL", "v IN (0, 2)", "
 _NUMBER: Final = "CASE WHEN isnan(cast(# as double)) THEN 3 ELSE cast(# * 2 as bigint) % 5 END"
 _TRUTH: Final = "cast(# as bigint)"
 _LIST: Final = ("pmod(xxhash64(#), 4)", "cast(size(#) as bigint) % 5", "get(#, 1)")
-Kind = tuple[Callable[[Pick], Aggregate], Sequence[str]]
+Kind = tuple[Callable[[Pick], Aggregate | Composition], Sequence[str]]
 
 OF_ANY_COUNTS: Final[tuple[Kind, ...]] = (
     (lambda _: agg.count(), (_NUMBER,)),
     (lambda _: agg.count("v"), (_NUMBER,)),
     (lambda _: agg.count_distinct("v"), (_NUMBER,)),
+    (lambda pick: agg.count_distinct("k", pick(["v", "v % 2"])), (_NUMBER,)),
+    (lambda _: agg.sum("v", distinct=True), (_NUMBER,)),
+    (lambda _: composed.regr_sxx("v", "k"), (_NUMBER,)),
     (lambda _: agg.sum("v"), (_NUMBER,)),
     (lambda pick: agg.avg(pick(["v", "v / 3"])), (_NUMBER,)),
     (lambda pick: agg.variance(pick(["v", "v / 3"])), (_NUMBER,)),
@@ -45,16 +50,20 @@ OF_NO_NEGATIVE_COUNTS: Final[tuple[Kind, ...]] = (
     (lambda pick: agg.last(pick(["v", "k"]), order_by=pick(ORDERS)), ("#",)),
     (lambda pick: agg.list("v", order_by=pick([None, None, *ORDERS])), _LIST),
     (lambda pick: agg.list("k % 2", order_by=pick(ORDERS)), _LIST),
+    (lambda pick: composed.percentile("v", pick([0.5, 0.9])), (_NUMBER,)),
+    (lambda pick: composed.mode("v", descending=pick([True, False])), ("#",)),
+    (lambda _: composed.covar_pop("v", "k"), (_NUMBER,)),
+    (lambda _: composed.collect_set("v"), _LIST),
 )
 
 
-def some_aggregates(pick: Pick, *, positive: bool) -> tuple[dict[str, Aggregate], str]:
+def some_aggregates(pick: Pick, *, positive: bool) -> tuple[dict[str, Aggregate | Composition], str]:
     """Return one to three aggregates by name, and SQL text for a small number made of all of them.
 
     Those that negative counts have no meaning for are among them only where counts are ``positive``.
     """
     kinds = (*OF_ANY_COUNTS, *OF_NO_NEGATIVE_COUNTS) if positive else OF_ANY_COUNTS
-    found: dict[str, Aggregate] = {}
+    found: dict[str, Aggregate | Composition] = {}
     numbers: list[str] = []
     for name in ("x", "y", "z")[: pick([1, 1, 2, 3])]:
         make, texts = pick(kinds)

@@ -12,6 +12,7 @@ import attrs
 from tidemill.algorithms.lowering.registry import lowering
 from tidemill.collections.collection import Collection
 from tidemill.dataflow.composites import Aggregate
+from tidemill.expressions.aggregate_functions import DISTINCT
 from tidemill.expressions.aggregates import ORDERED, AggregateCall, Aggregates, BoundAggregate
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound
@@ -34,11 +35,11 @@ def aggregate(node: Aggregate, source: Collection) -> Collection:
     distinct: Columns = []
     bound: list[BoundAggregate] = []
     # Rows for distinct arguments have keys, too: what aggregates read is then in columns of its own, NULL in those.
-    shared = 0 if any(call.function == "count_distinct" for call in node.aggregates) else keys
+    shared = 0 if any(call.function in DISTINCT for call in node.aggregates) else keys
     for name, call in zip(names, node.aggregates, strict=True):
         if call.argument is None:
             bound.append(BoundAggregate(call.function, None, None, call.output))
-        elif call.function == "count_distinct":
+        elif call.function in DISTINCT:
             bound.append(BoundAggregate(call.function, None, call.argument.dtype, call.output))
             distinct.append((f"{name}#", call.argument))
         else:
@@ -140,8 +141,8 @@ def _with_distinct(
     present = plain.schema.index(mark)
     counted = iter(range(present + 1, len(plain.schema)))
     made = [
-        attrs.evolve(b, function="count", column=next(counted))
-        if b.function == "count_distinct"
+        attrs.evolve(b, function=DISTINCT[b.function], column=next(counted))
+        if b.function in DISTINCT
         else attrs.evolve(b, column=present, input=BOOL)
         if b.column is None
         else attrs.evolve(b, condition=present)

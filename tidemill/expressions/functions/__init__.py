@@ -25,20 +25,31 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidemill.expressions.functions.casts import CASTS
 from tidemill.expressions.functions.choice import CHOICE
+from tidemill.expressions.functions.date_formats import DATE_FORMATS
 from tidemill.expressions.functions.dates import DATES
 from tidemill.expressions.functions.hashing import HASHING
+from tidemill.expressions.functions.list_summaries import LIST_SUMMARIES
 from tidemill.expressions.functions.lists import LISTS
 from tidemill.expressions.functions.numbers import NUMBERS
 from tidemill.expressions.functions.operators import OPERATORS
 from tidemill.expressions.functions.registry import NULL, Function, Signature, can_cast, common_type, widens
 from tidemill.expressions.functions.text import TEXT
+from tidemill.expressions.functions.text_forms import TEXT_FORMS
+from tidemill.expressions.functions.tries import TRIES
+from tidemill.expressions.functions.trigonometry import TRIGONOMETRY
 
 __all__ = ["BY_NAME", "FUNCTIONS", "NULL", "Function", "Signature", "can_cast", "common_type", "widens"]
 
 FUNCTIONS: Final[dict[str, Function]] = {
-    f.name: f for f in (*OPERATORS, *CHOICE, *NUMBERS, *TEXT, *DATES, *HASHING, *LISTS)
-}
+    f.name: f
+    for family in (
+        OPERATORS, CHOICE, NUMBERS, TRIGONOMETRY, TEXT, TEXT_FORMS, DATES, DATE_FORMATS, HASHING, LISTS, LIST_SUMMARIES,
+        CASTS, TRIES,
+    )
+    for f in family
+}  # fmt: skip
 
 BY_NAME: Final[dict[str, Function]] = {
     name: f for f in FUNCTIONS.values() for name in (f.sql.lower(), *f.aliases) if name.isidentifier()

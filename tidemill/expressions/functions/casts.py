@@ -5,13 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.errors import brief
 from tidemill.expressions.functions.reading import value_of_text
+from tidemill.expressions.functions.registry import Function, Signature
 from tidemill.expressions.functions.values import FailureError, fitted, rounded
-from tidemill.expressions.types import STRING, DType
+from tidemill.expressions.types import BOOL, STRING, DType
 
 
 def cast_value(value: Any, source: DType, to: DType) -> Any:
@@ -77,3 +79,43 @@ _CASTS: Final[dict[str, Callable[[Any, DType], Any]]] = {
     "date": lambda value, _to: value.date(),
     "timestamp": _to_timestamp,
 }
+
+
+# Types of SQL that have fewer values than those in which they are kept here.
+
+
+def _fit_types(types: Sequence[DType]) -> Signature | None:
+    fits = len(types) == 3 and types[1:] == [STRING, BOOL]  # noqa: PLR2004 - a value, a type, and whether it is tried
+    return Signature((types[0], STRING, BOOL), types[0]) if fits else None
+
+
+def _fit(value: Any, kind: str, is_try: bool) -> Any:
+    """Return a value as one of a smaller type; where there is none NULL if that is tried, else an error."""
+    name, _, length = kind.partition(" ")
+    found = value
+    if name in _RANGES:
+        found = value if -_RANGES[name] <= value < _RANGES[name] else None
+    elif name == "real":
+        found = _of_32_bits(value)
+    elif len(value) > int(length):
+        short = value[: int(length)]
+        found = short if value == short + " " * (len(value) - len(short)) else None
+    if found is None and not is_try:
+        reason = f"{brief(value) if isinstance(value, str) else value} does not fit {name}({length})".replace("()", "")
+        raise FailureError(reason)
+    return found.ljust(int(length)) if name == "char" and found is not None else found
+
+
+def _of_32_bits(value: float) -> float:
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+_RANGES: Final = {"smallint": 2**15, "tinyint": 2**7}
+
+CASTS: Final = (
+    Function("fit", _fit_types, "a value, the name of a type and whether it is tried", "FIT",
+             nullable=lambda _nullable: True, literals=(1, 2), can_fail=lambda literals: not literals[2], python=_fit),
+)  # fmt: skip

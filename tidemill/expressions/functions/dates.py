@@ -319,14 +319,14 @@ def timestamp_micros(micros: Any) -> Expr:
     return call("timestamp_micros", operand(micros))
 
 
-def to_date(value: Any) -> Expr:
-    """Return text in ISO form, or a timestamp, as a date: a cast."""
-    return Cast(operand(value), DATE)
+def to_date(value: Any, pattern: str | None = None) -> Expr:
+    """Return text in ISO form, or a timestamp, as a date: a cast; or text of a pattern: see `date_format`."""
+    return Cast(operand(value), DATE) if pattern is None else call("date_of_text", operand(value), pattern)
 
 
-def to_timestamp(value: Any) -> Expr:
-    """Return text in ISO form, or a date, as a timestamp: a cast."""
-    return Cast(operand(value), TIMESTAMP)
+def to_timestamp(value: Any, pattern: str | None = None) -> Expr:
+    """Return text in ISO form, or a date, as a timestamp: a cast; or text of a pattern: see `date_format`."""
+    return Cast(operand(value), TIMESTAMP) if pattern is None else call("timestamp_of_text", operand(value), pattern)
 
 
 def interval(**units: int) -> Expr:

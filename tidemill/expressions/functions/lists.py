@@ -2,39 +2,199 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import builtins
+from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call, operand
-from tidemill.expressions.functions.registry import NULL, Function, Signature
-from tidemill.expressions.types import INT32, DType
+from tidemill.expressions.functions.registry import NULL, Function, Signature, TypeRule, common_type, fixed
+from tidemill.expressions.functions.regular_expressions import pattern_complaint
+from tidemill.expressions.functions.searches import pieces
+from tidemill.expressions.functions.values import FailureError, is_equal, value_order
+from tidemill.expressions.types import BOOL, INT32, INT64, STRING, DType, list_type
 
-__all__ = ["LISTS", "get", "size"]
+__all__ = [
+    "LISTS", "array", "array_contains", "array_distinct", "array_join", "array_max", "array_min", "array_position",
+    "element_at", "get", "size", "slice", "sort_array", "split",
+]  # fmt: skip
+
+
+def of_list(*more: DType, result: DType | None = None) -> TypeRule:
+    """Return the rule for a list and further arguments; the result is one of the list's values, unless it is given."""
+
+    def rule(types: Sequence[DType]) -> Signature | None:
+        if not types or types[0].element is None:
+            return None
+        rest = fixed(*more, result=result or types[0].element)(types[1:])
+        return None if rest is None else Signature((types[0], *more), rest.result)
+
+    return rule
+
+
+def same_list(*more: DType) -> TypeRule:
+    """Return the rule for a list and further arguments that gives a list of the same type."""
+
+    def rule(types: Sequence[DType]) -> Signature | None:
+        return of_list(*more, result=types[0])(types) if types else None
+
+    return rule
+
+
+def _with_value(result: DType) -> TypeRule:
+    """Return the rule for a list and a value of the type of those in it."""
+
+    def rule(types: Sequence[DType]) -> Signature | None:
+        of = types[0].element if types else None
+        fits = of is not None and len(types) == 2 and common_type((of, types[1])) == of  # noqa: PLR2004
+        return Signature((types[0], of), result) if fits and of else None
+
+    return rule
 
 
 def _size(types: Sequence[DType]) -> Signature | None:
     return Signature((types[0],), INT32) if len(types) == 1 and types[0].is_list else None
 
 
-def _get(types: Sequence[DType]) -> Signature | None:
-    if len(types) != 2 or types[0].element is None or not (types[1].is_integer or types[1] == NULL):  # noqa: PLR2004
-        return None
-    return Signature((types[0], INT32), types[0].element)
+def _array(types: Sequence[DType]) -> Signature | None:
+    common = common_type(types) if types else None
+    return None if common is None or common == NULL else Signature((common,) * len(types), list_type(common))
+
+
+def _joined_types(types: Sequence[DType]) -> Signature | None:
+    return of_list(STRING, result=STRING)(types) if types and types[0].element == STRING else None
 
 
 def _always(_nullable: Sequence[bool]) -> bool:
     return True
 
 
+def _never(_nullable: Sequence[bool]) -> bool:
+    return False
+
+
+# What they mean.
+
+
 def _value_at(values: tuple[Any, ...], place: int) -> Any:
     return values[place] if 0 <= place < len(values) else None
 
 
+def _item(values: tuple[Any, ...], place: int) -> Any:
+    if not 0 <= place < len(values):
+        reason = f"there is no place {place} in a list of {len(values)}, counted from 0"
+        raise FailureError(reason)
+    return values[place]
+
+
+def _element_at(values: tuple[Any, ...], place: int) -> Any:
+    if not 0 < abs(place) <= len(values):
+        reason = f"there is no place {place} in a list of {len(values)}, counted from 1 or from the end by negatives"
+        raise FailureError(reason)
+    return values[place - (place > 0)]
+
+
+def known(values: tuple[Any, ...]) -> list[Any]:
+    """Return the values of a list that are not NULL."""
+    return [v for v in values if v is not None]
+
+
+def hashable(value: Any) -> Hashable:
+    """Return what is equal for values that are: NaN equals itself."""
+    if isinstance(value, tuple):
+        return tuple(map(hashable, value))
+    return "NaN" if value != value else value  # noqa: PLR0124
+
+
+def _contains(values: tuple[Any, ...], value: Any) -> bool | None:
+    found = any(is_equal(v, value) for v in known(values))
+    return found or (None if None in values else False)
+
+
+def _position(values: tuple[Any, ...], value: Any) -> int:
+    return next((i for i, v in enumerate(values, 1) if v is not None and is_equal(v, value)), 0)
+
+
+def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    once: dict[Hashable, Any] = {}
+    for value in values:
+        once.setdefault(hashable(value), value)
+    return tuple(once.values())
+
+
+def in_order(values: tuple[Any, ...]) -> list[Any]:
+    """Return the values of a list that are not NULL, sorted."""
+    return sorted(known(values), key=value_order)
+
+
+def _sorted(values: tuple[Any, ...], ascending: bool) -> tuple[Any, ...]:
+    some = in_order(values)
+    nulls = [None] * (len(values) - len(some))
+    return (*nulls, *some) if ascending else (*reversed(some), *nulls)
+
+
+def _slice(values: tuple[Any, ...], start: int, length: int) -> tuple[Any, ...]:
+    if start == 0 or length < 0:
+        reason = f"no slice begins at {start} and has {length} values: places are counted from 1, or from the end"
+        raise FailureError(reason)
+    first = start - 1 if start > 0 else len(values) + start
+    return values[first : first + length] if first >= 0 else ()
+
+
+def _check_pattern(literals: Sequence[Any]) -> str | None:
+    return pattern_complaint(literals[1])
+
+
+_PLACE_1: Final = "a list and a place in it (int32), counted from 1, or from the end by negative numbers"
+
 LISTS: Final = (
+    Function("array", _array, "values of one type, or numbers", "ARRAY", nullable=_never, sees_null=True,
+             python=lambda *values: values),
     Function("size", _size, "a list", "SIZE", aliases=("cardinality", "array_size"), python=len),
-    Function("get", _get, "a list and a place in it (int32), counted from 0", "GET", nullable=_always,
+    Function("get", of_list(INT32), "a list and a place in it (int32), counted from 0", "GET", nullable=_always,
              python=_value_at),
+    Function("item", of_list(INT32), "a list and a place in it (int32), counted from 0", "ITEM", nullable=_always,
+             can_fail=True, python=_item),
+    Function("element_at", of_list(INT32), _PLACE_1, "ELEMENT_AT", nullable=_always, can_fail=True,
+             python=_element_at),
+    Function("array_contains", _with_value(BOOL), "a list and a value", "ARRAY_CONTAINS", nullable=_always,
+             python=_contains),
+    Function("array_position", _with_value(INT64), "a list and a value", "ARRAY_POSITION", python=_position),
+    Function("array_distinct", same_list(), "a list", "ARRAY_DISTINCT", python=_distinct),
+    Function("sort_array", same_list(BOOL), "a list, and whether it goes up (bool)", "SORT_ARRAY", optional=(True,),
+             aliases=("array_sort",), python=_sorted),
+    Function("array_min", of_list(), "a list", "ARRAY_MIN", nullable=_always,
+             python=lambda a: builtins.min(known(a), key=value_order, default=None)),
+    Function("array_max", of_list(), "a list", "ARRAY_MAX", nullable=_always,
+             python=lambda a: builtins.max(known(a), key=value_order, default=None)),
+    Function("slice", same_list(INT32, INT32), "a list, a place from 1 on and a length", "SLICE", can_fail=True,
+             python=_slice),
+    Function("array_join", _joined_types, "a list of strings and what stands between them", "ARRAY_JOIN",
+             python=lambda a, between: between.join(known(a))),
+    Function("split", fixed(STRING, STRING, INT32, result=list_type(STRING)), "a string, a pattern and a number",
+             "SPLIT", literals=(1, 2), optional=(-1,), check=_check_pattern, can_fail=True,
+             python=lambda a, pattern, most: pieces(pattern, a, most)),
 )  # fmt: skip
+
+
+# Builders.
+
+
+def array(*values: Any) -> Expr:
+    """Return the list of some values of one type, NULLs among them.
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> c = flow.constant({"a": "int64", "b": "int64", "s": "string"}, [(3, None, "x,y"), (1, 2, "")])
+    >>> flow.output(
+    ...     "out", c.select(l=tm.array("a", "b"), up=tm.sort_array(tm.array("a", "b")), parts=tm.split("s", ","))
+    ... )
+    >>> flow.start().snapshot("out")
+    l          up         parts
+    ---------  ---------  ------
+    [1, 2]     [1, 2]     []
+    [3, NULL]  [NULL, 3]  [x, y]
+    """
+    return call("array", *map(operand, values))
 
 
 def size(values: Any) -> Expr:
@@ -53,3 +213,56 @@ def size(values: Any) -> Expr:
 def get(values: Any, place: Any) -> Expr:
     """Return the value at a place of a list, counted from 0, as Spark's ``get`` does; NULL where there is none."""
     return call("get", operand(values), operand(place))
+
+
+def element_at(values: Any, place: Any) -> Expr:
+    """Return the value at a place of a list, counted from 1, or from the end if negative; an error if there is none."""
+    return call("element_at", operand(values), operand(place))
+
+
+def array_contains(values: Any, value: Any) -> Expr:
+    """Return whether a value is in a list; NULL where it is not, but a NULL is."""
+    return call("array_contains", operand(values), operand(value))
+
+
+def array_position(values: Any, value: Any) -> Expr:
+    """Return where a value first is in a list, counted from 1, an int64; 0 where it is not."""
+    return call("array_position", operand(values), operand(value))
+
+
+def array_distinct(values: Any) -> Expr:
+    """Return a list with each of its values once, where it first was; NULL is a value as any other."""
+    return call("array_distinct", operand(values))
+
+
+def sort_array(values: Any, ascending: Any = True) -> Expr:
+    """Return a list in the order of its values, NULL first; or, not ``ascending``, the other way round."""
+    return call("sort_array", operand(values), operand(ascending))
+
+
+def array_min(values: Any) -> Expr:
+    """Return the least value of a list that is not NULL; NULL where there is none."""
+    return call("array_min", operand(values))
+
+
+def array_max(values: Any) -> Expr:
+    """Return the greatest value of a list that is not NULL; NULL where there is none."""
+    return call("array_max", operand(values))
+
+
+def slice(values: Any, start: Any, length: Any) -> Expr:  # noqa: A001 - Spark's name; never star-exported
+    """Return the part of a list from a place on, counted from 1, or from the end if negative, of so many values."""
+    return call("slice", operand(values), operand(start), operand(length))
+
+
+def array_join(values: Any, between: str) -> Expr:
+    """Return the strings of a list that are not NULL in one, with a literal between them."""
+    return call("array_join", operand(values), between)
+
+
+def split(value: Any, pattern: str, limit: int = -1) -> Expr:
+    """Return the list of the parts of a string between matches of a regular expression, a literal in Java's language.
+
+    With a positive ``limit``, a literal, at most so many parts, the last of which is the rest of the string.
+    """
+    return call("split", operand(value), pattern, limit)

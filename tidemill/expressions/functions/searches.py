@@ -114,6 +114,28 @@ def _with_matches_replaced(pattern: Pattern, parts: tuple[str | int, ...], text:
     return "".join([*made, text[copied:]])
 
 
+def pieces(pattern: str, text: str, most: int) -> tuple[str, ...]:
+    """Return the parts of a text between matches, as Java's: none before an empty match at the beginning.
+
+    With a positive ``most`` there are so many at most. Of an empty pattern they are the characters, as in Spark.
+
+    >>> pieces("[,;]", "a,b;;", -1), pieces("", "ab", -1), pieces(",", "a,b,c", 2)
+    (('a', 'b', '', ''), ('a', 'b'), ('a', 'b,c'))
+    """
+    if text and not pattern:
+        last = (most if 0 < most < len(text) else len(text)) - 1
+        return (*text[:last], text[last:])
+    read, made = read_pattern(pattern), list[str]()
+    position = copied = 0
+    while position <= len(text) and len(made) != most - 1 and (match := _first(read, text, position)):
+        begin, end = match.span()
+        if end:
+            made.append(text[copied:begin])
+            copied = end
+        position = end + (begin == end)
+    return (*made, text[copied:])
+
+
 def _first(pattern: Pattern, text: str, position: int) -> Any:
     """Return the first match from a position on, or None."""
     most = _STEPS + (_STEPS_A_CHARACTER << len(text).bit_length())

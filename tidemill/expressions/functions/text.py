@@ -79,7 +79,8 @@ def _first_only(nullable: Sequence[bool]) -> bool:
 # What they mean.
 
 
-def _substring(text: str, start: int, length: int) -> str:
+def part_of(text: str, start: int, length: int) -> str:
+    """Return the part of a text from a place on, counted from 1, or from the end if negative."""
     first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
     return text[max(first, 0) : max(first + length, 0)]
 
@@ -140,7 +141,7 @@ TEXT: Final = (
     Function("concat_ws", all_of(STRING, STRING, least=2), "a separator and strings", "CONCAT_WS",
              nullable=_first_only, python=_concat_ws, sees_null=True),
     Function("substring", fixed(STRING, INT32, INT32, result=STRING), "a string, a start and a length", "SUBSTRING",
-             literals=(1, 2), optional=(_to_the_end,), aliases=("substr",), python=_substring),
+             literals=(1, 2), optional=(_to_the_end,), aliases=("substr",), python=part_of),
     Function("left", _part, "a string and a number of characters", "LEFT", literals=(1,), python=lambda a,
              n: a[: max(n, 0)]),
     Function("right", _part, "a string and a number of characters", "RIGHT", literals=(1,), python=lambda a,
@@ -266,19 +267,30 @@ def rpad(value: Any, length: int, filling: str = " ") -> Expr:
     return call("rpad", operand(value), length, filling)
 
 
-def trim(value: Any) -> Expr:
-    """Return the string without blanks at either end."""
-    return call("trim", operand(value))
+def trim(value: Any, characters: Any = None) -> Expr:
+    """Return the string without blanks at either end, or without any of these characters there.
+
+    ``characters`` are a column or SQL text: a literal is ``tm.lit("xy")``. SQL has ``TRIM(BOTH 'xy' FROM s)``.
+    """
+    return _trimmed("trim", value, characters)
 
 
-def ltrim(value: Any) -> Expr:
-    """Return the string without blanks at its beginning."""
-    return call("ltrim", operand(value))
+def ltrim(value: Any, characters: Any = None) -> Expr:
+    """Return the string without blanks at its beginning, or without any of these characters there: see `trim`."""
+    return _trimmed("ltrim", value, characters)
 
 
-def rtrim(value: Any) -> Expr:
-    """Return the string without blanks at its end."""
-    return call("rtrim", operand(value))
+def rtrim(value: Any, characters: Any = None) -> Expr:
+    """Return the string without blanks at its end, or without any of these characters there: see `trim`."""
+    return _trimmed("rtrim", value, characters)
+
+
+def _trimmed(function: str, value: Any, characters: Any) -> Expr:
+    return (
+        call(function, operand(value))
+        if characters is None
+        else call(f"{function}_of", operand(value), operand(characters))
+    )
 
 
 def replace(value: Any, part: str, replacement: str = "") -> Expr:

@@ -201,16 +201,13 @@ class _Binder:
         return attrs.evolve(frame, start=start, end=end)
 
     def _aggregate(self, name: str, call: WindowCall, given: Aggregate) -> AggregateCall:
-        distinct = call.distinct or given.function == "count_distinct"
-        if given.function == "count_distinct":
-            given = attrs.evolve(given, function="count")
         bound = bind_aggregate(given, name, self._schema)
         if bound.argument is None:
             return AggregateCall(BoundAggregate(bound.function, None, None, bound.output), self._frame(call))
         column = self._place(f"value {name}", bound.argument)
         condition = None if bound.condition is None else self._place(f"if {name}", bound.condition)
         aggregate = BoundAggregate(bound.function, column, bound.argument.dtype, bound.output, condition=condition)
-        return AggregateCall(aggregate, self._frame(call), distinct)
+        return AggregateCall(aggregate, self._frame(call), call.distinct)
 
     def _in_order(self, call: BoundWindowCall, ties: tuple[OrderColumn, ...]) -> BoundWindowCall:
         """Return a list with its order: the window's or, where it has none, that of the values."""

@@ -54,7 +54,7 @@ def holds_its_frame(call: WindowCall) -> bool:
     """Return whether a sum over an order would have to hold the values of a frame, or a hole in it moves row by row."""
     if call.name in ("list", "nth_value"):
         return True
-    each_once = call.name == "count_distinct" or (call.distinct and call.name not in ONCE_IS_ENOUGH)
+    each_once = call.distinct and call.name not in ONCE_IS_ENOUGH
     return each_once or (call.name not in WITHOUT_A_FRAME and call.window.frame.exclusion != "no others")
 
 

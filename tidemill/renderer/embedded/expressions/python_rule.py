@@ -19,8 +19,10 @@ def python_rule(bound: BoundCall) -> Apply:
     """Return what a function does to arrays, as its entry in the registry means it."""
     varying = [i for i, a in enumerate(bound.args) if not isinstance(a, BoundLiteral)]
     function = FUNCTIONS[bound.function]
-    one_by_one = function.sees_null or function.lazy or len(varying) != 1 or bound.args[varying[0]].dtype.is_list
-    return _of_rows(bound) if one_by_one else _of_distinct(bound, varying[0])
+    null = any(isinstance(a, BoundLiteral) and a.value is None for a in bound.args)
+    if function.sees_null or function.lazy or null or len(varying) != 1 or bound.args[varying[0]].dtype.is_list:
+        return _of_rows(bound)
+    return _of_distinct(bound, varying[0])
 
 
 def _of_distinct(bound: BoundCall, at: int) -> Apply:

@@ -1,0 +1,117 @@
+"""Functions that are NULL where others are an error: their entries in the registry, and their builders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tidemill.errors import SchemaError
+from tidemill.expressions.expr import Expr, call, operand
+from tidemill.expressions.functions.casts import cast_value
+from tidemill.expressions.functions.lists import LISTS
+from tidemill.expressions.functions.operators import OPERATORS
+from tidemill.expressions.functions.registry import NULL, Function, Signature, TypeRule, can_cast, two_numbers
+from tidemill.expressions.functions.values import FailureError
+from tidemill.expressions.types import STRING, DType, dtype
+
+__all__ = ["TRIES", "try_add", "try_divide", "try_element_at", "try_mod", "try_multiply", "try_subtract"]
+
+
+def _always(_nullable: Sequence[bool]) -> bool:
+    return True
+
+
+def _tried(function: Function) -> Callable[..., Any]:
+    def run(types: tuple[DType, ...], *values: Any) -> Any:
+        signature = function.rule(types)
+        assert signature is not None, "it was bound"
+        try:
+            return function.value(values, types, signature.result)
+        except FailureError:
+            return None
+
+    return run
+
+
+def _of_numbers(rule: TypeRule) -> TypeRule:
+    return lambda types: rule(types) if two_numbers(types) else None
+
+
+def _try(function: Function, name: str = "") -> Function:
+    """Return the entry of a function that is NULL where this one is an error."""
+    name = name or function.name
+    is_sign = not function.sql.isidentifier()
+    rule, expects = (_of_numbers(function.rule), "two numbers") if is_sign else (function.rule, function.expects)
+    return Function(
+        f"try_{name}", rule, expects, f"TRY_{name.upper()}", nullable=_always, python=_tried(function), by_types=True
+    )
+
+
+def _cast_types(types: Sequence[DType]) -> Signature | None:
+    return Signature((types[0], STRING), types[0]) if len(types) == 2 and types[1] == STRING else None  # noqa: PLR2004
+
+
+def _cast_to(signature: Signature, literals: Sequence[Any]) -> Signature:
+    given, to = signature.params[0], dtype(literals[1])
+    if not can_cast(given, to):
+        msg = f"TRY_CAST: there is no cast from {given} to {to}"
+        raise SchemaError(msg)
+    return Signature((to if given == NULL else given, STRING), to)
+
+
+def _cast(types: tuple[DType, ...], value: Any, to: str) -> Any:
+    try:
+        return cast_value(value, types[0], dtype(to))
+    except FailureError:
+        return None
+
+
+_BY_NAME: Final = {f.name: f for f in (*OPERATORS, *LISTS)}
+
+TRIES: Final = (
+    *(_try(_BY_NAME[name]) for name in ("add", "subtract", "multiply", "divide", "element_at")),
+    _try(_BY_NAME["modulo"], "mod"),
+    Function("try_cast", _cast_types, "a value and the name of a type", "TRY_CAST_TO", nullable=_always, literals=(1,),
+             refine=_cast_to, python=_cast, by_types=True),
+)  # fmt: skip
+
+
+def try_add(a: Any, b: Any) -> Expr:
+    """Return the sum of two numbers; NULL where it does not fit the type.
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> c = flow.constant({"n": "int64", "s": "string"}, [(2, "7"), (0, "x")])
+    >>> flow.output("out", c.select("n", half=tm.try_divide(1, "n"), s=tm.col("s").try_cast("int64")))
+    >>> flow.start().snapshot("out")
+    n  half  s
+    -  ----  ----
+    0  NULL  NULL
+    2  0.5   7
+    """
+    return call("try_add", operand(a), operand(b))
+
+
+def try_subtract(a: Any, b: Any) -> Expr:
+    """Return the difference of two numbers; NULL where it does not fit the type."""
+    return call("try_subtract", operand(a), operand(b))
+
+
+def try_multiply(a: Any, b: Any) -> Expr:
+    """Return the product of two numbers; NULL where it does not fit the type."""
+    return call("try_multiply", operand(a), operand(b))
+
+
+def try_divide(a: Any, b: Any) -> Expr:
+    """Return the quotient of two numbers as ``/`` does; NULL where the divisor is 0, or it does not fit the type."""
+    return call("try_divide", operand(a), operand(b))
+
+
+def try_mod(a: Any, b: Any) -> Expr:
+    """Return the remainder of a division as ``%`` does; NULL where the divisor is 0."""
+    return call("try_mod", operand(a), operand(b))
+
+
+def try_element_at(values: Any, place: Any) -> Expr:
+    """Return the value at a place of a list as `element_at` does; NULL where there is none."""
+    return call("try_element_at", operand(values), operand(place))

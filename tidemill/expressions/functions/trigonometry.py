@@ -1,0 +1,190 @@
+"""Functions of angles and their like: their entries in the registry, and their builders. All engines give the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tidemill.expressions.expr import Expr, call, lit, operand
+from tidemill.expressions.functions.registry import NULL, Function, Signature, TypeRule
+from tidemill.expressions.types import FLOAT64, DType
+
+__all__ = [
+    "TRIGONOMETRY", "acos", "asin", "atan", "atan2", "cbrt", "cos", "cosh", "cot", "degrees", "expm1", "hypot", "log",
+    "log1p", "pi", "radians", "sin", "sinh", "tan", "tanh",
+]  # fmt: skip
+
+
+def _floats(count: int) -> TypeRule:
+    def rule(types: Sequence[DType]) -> Signature | None:
+        fits = len(types) == count and all(t.is_numeric or t == NULL for t in types)
+        return Signature((FLOAT64,) * count, FLOAT64) if fits else None
+
+    return rule
+
+
+def _always(_nullable: Sequence[bool]) -> bool:
+    return True
+
+
+# What they mean.
+
+
+def _total(compute: Callable[..., float]) -> Callable[..., float]:
+    """Return a function as Java has it: NaN where there is no value, and infinities beyond the largest float."""
+
+    def run(*values: float) -> float:
+        try:
+            return compute(*values) + 0.0
+        except ValueError:
+            return math.nan
+        except OverflowError:
+            return math.copysign(math.inf, values[0]) if compute is math.sinh else math.inf
+
+    return run
+
+
+def _cot(angle: float) -> float:
+    tangent = math.tan(angle)
+    return 1 / tangent if tangent else math.inf
+
+
+def _log(base: float, value: float) -> float | None:
+    if base <= 0 or value <= 0:
+        return None
+    below = math.log(base)
+    return math.log(value) / below if below else math.nan if value == 1 else math.copysign(math.inf, math.log(value))
+
+
+def _log1p(value: float) -> float | None:
+    return None if value <= -1 else math.log1p(value)
+
+
+def _cbrt(value: float) -> float:
+    root = math.cbrt(value)
+    return float(round(root)) if math.isfinite(root) and round(root) ** 3 == value else root
+
+
+_OF_ONE: Final[dict[str, Callable[[float], float]]] = {
+    "sin": math.sin, "cos": math.cos, "tan": math.tan, "cot": _cot, "asin": math.asin, "acos": math.acos,
+    "atan": math.atan, "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh, "degrees": math.degrees,
+    "radians": math.radians, "cbrt": _cbrt, "expm1": math.expm1,
+}  # fmt: skip
+
+TRIGONOMETRY: Final = (
+    *(Function(n, _floats(1), "a number", n.upper(), python=_total(f)) for n, f in _OF_ONE.items()),
+    Function("atan2", _floats(2), "two numbers", "ATAN2", python=_total(math.atan2)),
+    Function("hypot", _floats(2), "two numbers", "HYPOT", python=_total(math.hypot)),
+    Function("log1p", _floats(1), "a number", "LOG1P", nullable=_always, python=_log1p),
+    Function("log", _floats(2), "a base and a number", "LOG", nullable=_always, python=_log),
+)  # fmt: skip
+
+
+# Builders.
+
+
+def pi() -> Expr:
+    """Return the number pi."""
+    return lit(math.pi)
+
+
+def sin(angle: Any) -> Expr:
+    """Return the sine of an angle in radians."""
+    return call("sin", operand(angle))
+
+
+def cos(angle: Any) -> Expr:
+    """Return the cosine of an angle in radians."""
+    return call("cos", operand(angle))
+
+
+def tan(angle: Any) -> Expr:
+    """Return the tangent of an angle in radians."""
+    return call("tan", operand(angle))
+
+
+def cot(angle: Any) -> Expr:
+    """Return the cotangent of an angle in radians; infinity of 0."""
+    return call("cot", operand(angle))
+
+
+def asin(value: Any) -> Expr:
+    """Return the angle in radians whose sine this is; NaN beyond -1 and 1."""
+    return call("asin", operand(value))
+
+
+def acos(value: Any) -> Expr:
+    """Return the angle in radians whose cosine this is; NaN beyond -1 and 1."""
+    return call("acos", operand(value))
+
+
+def atan(value: Any) -> Expr:
+    """Return the angle in radians whose tangent this is."""
+    return call("atan", operand(value))
+
+
+def atan2(y: Any, x: Any) -> Expr:
+    """Return the angle in radians of a point, from the axis of x on."""
+    return call("atan2", operand(y), operand(x))
+
+
+def sinh(value: Any) -> Expr:
+    """Return the hyperbolic sine."""
+    return call("sinh", operand(value))
+
+
+def cosh(value: Any) -> Expr:
+    """Return the hyperbolic cosine."""
+    return call("cosh", operand(value))
+
+
+def tanh(value: Any) -> Expr:
+    """Return the hyperbolic tangent."""
+    return call("tanh", operand(value))
+
+
+def degrees(angle: Any) -> Expr:
+    """Return an angle in radians as one in degrees."""
+    return call("degrees", operand(angle))
+
+
+def radians(angle: Any) -> Expr:
+    """Return an angle in degrees as one in radians."""
+    return call("radians", operand(angle))
+
+
+def hypot(a: Any, b: Any) -> Expr:
+    """Return the root of the sum of two squares."""
+    return call("hypot", operand(a), operand(b))
+
+
+def cbrt(value: Any) -> Expr:
+    """Return the cube root."""
+    return call("cbrt", operand(value))
+
+
+def expm1(value: Any) -> Expr:
+    """Return e to the power of the value, less 1, exact for small values too."""
+    return call("expm1", operand(value))
+
+
+def log1p(value: Any) -> Expr:
+    """Return the natural logarithm of the value and 1, exact for small values too; NULL of -1 and below."""
+    return call("log1p", operand(value))
+
+
+def log(base: Any, value: Any) -> Expr:
+    """Return the logarithm to a base, as Spark's ``log(base, x)`` does; NULL where one of them is not above 0.
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> c = flow.constant({"x": "float64"}, [(8.0,), (0.0,)])
+    >>> flow.output("out", c.select("x", log=tm.log(2, "x"), sin=tm.round(tm.sin(tm.pi() / 6 + tm.col("x") * 0), 3)))
+    >>> flow.start().snapshot("out")
+    x    log   sin
+    ---  ----  ---
+    0.0  NULL  0.5
+    8.0  3.0   0.5
+    """
+    return call("log", operand(base), operand(value))

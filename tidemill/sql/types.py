@@ -1,0 +1,65 @@
+"""Types by their names in SQL, those among them that are kept as larger ones."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlglot import exp
+
+from tidemill.errors import SchemaError
+from tidemill.expressions.expr import Expr, lit
+from tidemill.expressions.sql_parser import narrowed
+from tidemill.expressions.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType, list_type
+from tidemill.expressions.types import decimal_type as decimal_of
+from tidemill.sql.dialects import Dialect
+from tidemill.sql.syntax import Source
+
+_Type = exp.DataType.Type
+_TYPES: Final[dict[Any, DType]] = {
+    _Type.BIGINT: INT64, _Type.INT: INT32, _Type.DOUBLE: FLOAT64, _Type.BOOLEAN: BOOL, _Type.TEXT: STRING,
+    _Type.DATE: DATE, _Type.TIMESTAMP: TIMESTAMP, _Type.TIMESTAMPNTZ: TIMESTAMP, _Type.BINARY: BINARY,
+    _Type.VARBINARY: BINARY, _Type.SMALLINT: INT32, _Type.TINYINT: INT32, _Type.FLOAT: FLOAT64,
+}  # fmt: skip
+
+
+TEXTS: Final = (_Type.VARCHAR, _Type.CHAR)
+"""Types of texts that have a length."""
+_NOTHING: Final = lit(None)
+
+
+def type_of(node: exp.DataType, source: Source, dialect: Dialect) -> DType:
+    """Return the type that a type's name in SQL means; `SqlError` where there is none of that kind."""
+    kind, given = node.this, node.expressions
+    if kind == _Type.DECIMAL:
+        numbers = [int(p.this.name) for p in given if isinstance(p.this, exp.Literal) and p.this.name.isdigit()]
+        if not given and dialect.name == "spark":
+            return decimal_of(10)
+        if not given or len(numbers) != len(given):
+            raise source.error(node, "DECIMAL without its digits", "write DECIMAL(precision, scale)")
+        try:
+            return decimal_of(*numbers)
+        except SchemaError as error:
+            raise source.error(node, str(error.args[0])) from None
+    if kind == _Type.ARRAY and len(given) == 1:
+        if narrowed(_NOTHING, given[0]) is not _NOTHING:
+            raise source.error(node, f"arrays of {given[0].sql()} are not supported: write the larger type")
+        return list_type(type_of(given[0], source, dialect))
+    if kind == _Type.VARCHAR or (kind == _Type.CHAR and given and not dialect.folds):
+        return STRING
+    if kind == _Type.TIMESTAMPTZ and dialect.name == "spark":  # how sqlglot reads Spark's TIMESTAMP
+        return TIMESTAMP
+    found = _TYPES.get(kind) if not given else None
+    if found is None:
+        expected = (
+            "expected BIGINT, INT, SMALLINT, TINYINT, DOUBLE, REAL, DECIMAL(p, s), BOOLEAN, STRING, VARCHAR(n), DATE, "
+            "TIMESTAMP, BINARY or ARRAY<...>"
+        )
+        hint = "its blanks at the end count for nothing: write TEXT" if kind == _Type.CHAR else expected
+        raise source.error(node, f"type {source.written(node).upper()} is not supported", hint)
+    return found
+
+
+def checked(value: Expr, node: exp.DataType, dialect: Dialect) -> Expr:
+    """Return a value that a table's column was given, an error where its type does not have it."""
+    is_comment = node.this in TEXTS and dialect.name == "duckdb"
+    return value if is_comment else narrowed(value, node)
