@@ -15,7 +15,7 @@ from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated, stacked
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.operators.arrange import LARGE
-from tidemill.renderer.embedded.operators.early_filter import EarlyFilter
+from tidemill.renderer.embedded.operators.large_tables import LargeTables
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import Reordered, UpdateLayout
 from tidemill.renderer.embedded.trace.pending import Alike
@@ -39,8 +39,10 @@ class InputOperator(Operator):
         super().__init__(node, region, (len(self.schema),))
         self._interner = interner
         self._encoders = encoders(self.schema, interner)
-        self.early_filter: EarlyFilter | None = None
-        """What large tables go through before they are encoded; counted as if the filter behind had done it."""
+        self.large_tables: LargeTables | None = None
+        """How large tables are encoded, where not all of each; counted as if what reads them had left the rest out."""
+        self.held_tables: list[tuple[Time, pa.Table]] = []
+        """Those of which an expression's error may have to show a row."""
         self._left_out: list[tuple[Time, int]] = []
         """How many updates it left out, by the times that were not closed yet when somebody looked."""
         self.may_repeat = False
@@ -53,10 +55,12 @@ class InputOperator(Operator):
         """Have updates pending until their times close."""
         if len(queued.batch) <= LARGE or not isinstance(queued.times, tuple) or not isinstance(queued.diffs, int):
             self.ports[0].defer(self._updates(queued))
-        elif self.early_filter is not None and isinstance(queued.batch, pa.Table) and self.schedule.tracer is None:
-            passed = self.early_filter.passed(queued.batch, self.schedule.users + 1)
+        elif self.large_tables is not None and isinstance(queued.batch, pa.Table) and self.schedule.tracer is None:
+            passed = self.large_tables.passed(queued.batch, self.schedule.users + 1)
             if passed.many:
                 self.ports[0].defer(Alike(passed.codes, passed.many, queued.times, queued.diffs))
+                if self.large_tables.may_fail:
+                    self.held_tables = [*self._open_tables(), (queued.times, queued.batch)]
             self._leave_out(queued.times, len(queued.batch) - passed.many)
         elif self.may_repeat and self.readers_take_rows:
             k, n = len(self.schema), len(queued.batch)
@@ -70,6 +74,22 @@ class InputOperator(Operator):
         self.ports[0].refill(None)
         self._count(-sum(count for _, count in self._open_left_out()))
         self._left_out = []
+        self.held_tables = []
+
+    def whole_row(self, row: Ints, time: Time) -> Ints:
+        """Return all codes of a row at a time, of which there may be those alone that are read, of a large table."""
+        assert self.large_tables is not None
+        tables = [table for at, table in self.held_tables if at == time]
+        return self.large_tables.whole_row(row, tables)
+
+    def commit(self) -> None:
+        self.held_tables = self._open_tables()
+
+    def rollback(self, state: None) -> None:
+        """Keep the tables: their rows are pending again."""
+
+    def _open_tables(self) -> list[tuple[Time, pa.Table]]:
+        return [(time, table) for time, table in self.held_tables if self.frontier.lower.beyond(time)]
 
     def _leave_out(self, time: Time, count: int) -> None:
         self._left_out = [*self._open_left_out(), (time, count)]
@@ -120,6 +140,8 @@ class InputOperator(Operator):
         return updates if updates.shape[1] else None
 
     def run(self) -> None:
+        if self.held_tables:
+            self.schedule.transaction.join(self, None)
         rows = self.take_step_rows() if self.ports[0].has_only_rows else None
         if rows is not None:
             self.emit_rows(rows, self.region.now)
