@@ -150,12 +150,10 @@ class Compiled:
                 operator.may_repeat = _only_joins_read(operator)
                 operator.few_are_consolidated = isinstance(node.inputs[0], Input)
                 operator.consolidated = not operator.may_repeat
-        for source, source_operator in self.inputs.items():
+        for source_node, source_operator in self.inputs.items():
             source_operator.may_repeat = _may_repeat(source_operator)
             source_operator.consolidated = not source_operator.may_repeat
-            source_operator.large_tables = large_tables(self.graph, source, self.interner)
-            if source_operator.large_tables is not None and source_operator.large_tables.may_fail:
-                _show_whole_rows(source_operator, source_operator)
+            source_operator.large_tables = large_tables(self.graph, source_node, self.interner)
         for node, operator in self.operators.items():
             # A Variable has its Feedback alone, which consolidates.
             if isinstance(node, _PASSING) or _keeps_apart(node):
@@ -166,15 +164,6 @@ class Compiled:
                 for source in node.inputs:
                     if isinstance(outside(source), Arrange):
                         self.arrangement(source).readers.append(operator)
-
-
-def _show_whole_rows(source: InputOperator, operator: Operator) -> None:
-    """Have those whose errors show an input's rows show what it let go of them, too."""
-    for reader, _ in operator.consumers:
-        if isinstance(reader, (MapOperator, FilterOperator)):
-            reader.whole_row = source.whole_row
-        if isinstance(reader, FilterOperator):
-            _show_whole_rows(source, reader)
 
 
 def _only_joins_read(operator: Operator) -> bool:

@@ -284,6 +284,21 @@ def _may_be_equal(codes: Codes) -> Bools:
     return marks.take(places)
 
 
+def equal_to_another(codes: Rows) -> Bools:
+    """Return which columns are equal to another, and those that have the hash of another.
+
+    >>> equal_to_another(np.array([[7, 5, 7]]))
+    array([ True, False,  True])
+    """
+    hashes = row_hashes(codes)
+    ordered = np.sort(hashes)
+    twins = ordered[1:].compress(ordered[1:] == ordered[:-1])
+    if not len(twins):
+        return np.zeros(len(hashes), np.bool_)
+    equal: Bools = twins.take(twins.searchsorted(hashes), mode="clip") == hashes
+    return equal
+
+
 def may_be_some(codes: Codes, some: Ints) -> Bools:
     """Return which columns are equal to one of some of them, and a few more, whose hashes begin as one of theirs."""
     places, count = hash_places(codes, len(some))

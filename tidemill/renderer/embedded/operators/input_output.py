@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -41,8 +42,6 @@ class InputOperator(Operator):
         self._encoders = encoders(self.schema, interner)
         self.large_tables: LargeTables | None = None
         """How large tables are encoded, where not all of each; counted as if what reads them had left the rest out."""
-        self.held_tables: list[tuple[Time, pa.Table]] = []
-        """Those of which an expression's error may have to show a row."""
         self._left_out: list[tuple[Time, int]] = []
         """How many updates it left out, by the times that were not closed yet when somebody looked."""
         self.may_repeat = False
@@ -58,9 +57,8 @@ class InputOperator(Operator):
         elif self.large_tables is not None and isinstance(queued.batch, pa.Table) and self.schedule.tracer is None:
             passed = self.large_tables.passed(queued.batch, self.schedule.users + 1)
             if passed.many:
-                self.ports[0].defer(Alike(passed.codes, passed.many, queued.times, queued.diffs))
-                if self.large_tables.may_fail:
-                    self.held_tables = [*self._open_tables(), (queued.times, queued.batch)]
+                whole = partial(self._whole, queued) if self.large_tables.may_fail else None
+                self.ports[0].defer(Alike(passed.codes, passed.many, queued.times, queued.diffs, whole))
             self._leave_out(queued.times, len(queued.batch) - passed.many)
         elif self.may_repeat and self.readers_take_rows:
             k, n = len(self.schema), len(queued.batch)
@@ -74,22 +72,15 @@ class InputOperator(Operator):
         self.ports[0].refill(None)
         self._count(-sum(count for _, count in self._open_left_out()))
         self._left_out = []
-        self.held_tables = []
 
-    def whole_row(self, row: Ints, time: Time) -> Ints:
-        """Return all codes of a row at a time, of which there may be those alone that are read, of a large table."""
+    def _whole(self, queued: Queued) -> Alike:
+        """Return the rows of a large table that are pending, with all of their columns."""
         assert self.large_tables is not None
-        tables = [table for at, table in self.held_tables if at == time]
-        return self.large_tables.whole_row(row, tables)
-
-    def commit(self) -> None:
-        self.held_tables = self._open_tables()
-
-    def rollback(self, state: None) -> None:
-        """Keep the tables: their rows are pending again."""
-
-    def _open_tables(self) -> list[tuple[Time, pa.Table]]:
-        return [(time, table) for time, table in self.held_tables if self.frontier.lower.beyond(time)]
+        assert isinstance(queued.batch, pa.Table)
+        assert isinstance(queued.times, tuple)
+        assert isinstance(queued.diffs, int)
+        codes = self.large_tables.whole(queued.batch)
+        return Alike(list(codes), codes.shape[1], queued.times, queued.diffs)
 
     def _leave_out(self, time: Time, count: int) -> None:
         self._left_out = [*self._open_left_out(), (time, count)]
@@ -140,8 +131,6 @@ class InputOperator(Operator):
         return updates if updates.shape[1] else None
 
     def run(self) -> None:
-        if self.held_tables:
-            self.schedule.transaction.join(self, None)
         rows = self.take_step_rows() if self.ports[0].has_only_rows else None
         if rows is not None:
             self.emit_rows(rows, self.region.now)

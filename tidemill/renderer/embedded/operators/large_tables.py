@@ -5,12 +5,13 @@ them is most of the work on most tables. In place of columns that only the filte
 row's values, which passes, too; so the filter, which looks at the rows again, finds what it would have found. That is
 little work on codes, and on one row where all are alike. In place of columns that nobody reads there is NULL.
 
-Where an expression may fail its error shows the whole row: tables are held for that until their step is done.
+An expression's error shows the whole row, and counts only if its row is not taken away in the same step: where one may
+fail the table is at hand until its step is done, which is tried again with whole rows if one does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.kernels.codec import Interner, encode
 from tidemill.renderer.embedded.kernels.memory import Room, repeated
 from tidemill.renderer.embedded.kernels.sorting import PART
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 
 
 class Passed(NamedTuple):
@@ -50,40 +51,32 @@ class LargeTables:
         self._encoded = sorted(read)
         """The columns that are encoded."""
         self.may_fail = may_fail
-        """Whether an expression may fail whose error is to show whole rows."""
+        """Whether an expression may fail, so that whole rows have to be at hand."""
 
     def passed(self, table: pa.Table, more_rows: int) -> Passed:
         """Return the rows that pass; with them there is `Room` for more rows of a matrix."""
-        kept = None if self._early is None else self._early.passing(table)
+        kept = self._kept(table)
         count = len(table) if kept is None else int(np.count_nonzero(kept))
         codes: dict[int, Ints] = {}
         if self._encoded:
-            matrix = self._codes_of(table, more_rows, None if count == len(table) else kept)
+            wanted = Schema(tuple(self._schema.fields[i] for i in self._encoded))
+            matrix = encode(wanted, table.select(self._encoded), self._interner, more_rows=more_rows, kept=kept)
             codes = dict(zip(self._encoded, Room(matrix, len(self._encoded)).rows(), strict=True))
-        if count and self._early is not None and kept is not None and self._early.alike:
-            alike = self._early.alike
+        if count and self._early is not None and self._early.alike:
+            first, alike = 0 if kept is None else int(kept.argmax()), self._early.alike
             others = Schema(tuple(self._schema.fields[i] for i in alike))
-            one = encode(others, table.select(alike).slice(int(kept.argmax()), 1), self._interner)
+            one = encode(others, table.select(alike).slice(first, 1), self._interner)
             codes |= {i: repeated(code, count) for i, code in zip(alike, one[:, 0].tolist(), strict=True)}
         return Passed([codes.get(i, repeated(NULL, count)) for i in range(len(self._schema))], count)
 
-    def _codes_of(self, table: pa.Table, more_rows: int = 0, kept: Bools | None = None) -> UpdateArray:
-        wanted = Schema(tuple(self._schema.fields[i] for i in self._encoded))
-        return encode(wanted, table.select(self._encoded), self._interner, more_rows=more_rows, kept=kept)
+    def _kept(self, table: pa.Table) -> Bools | None:
+        """Return which rows pass; None where all do."""
+        kept = None if self._early is None else self._early.passing(table)
+        return None if kept is None or kept.all() else kept
 
-    def whole_row(self, row: Ints, tables: Iterable[pa.Table]) -> Ints:
-        """Return all codes of a row of one of some tables, of which there are those that are read."""
-        there = [*self._encoded, *(self._early.alike if self._early is not None else ())]
-        if (np.delete(row, there) != NULL).any():  # it came otherwise
-            return row
-        for table in tables:
-            equal = (self._codes_of(table) == row.take(self._encoded)[:, None]).all(axis=0)
-            if self._early is not None:
-                equal &= self._early.passing(table)
-            if equal.any():
-                whole: Ints = encode(self._schema, table.slice(int(equal.argmax()), 1), self._interner)[:, 0]
-                return whole
-        return row
+    def whole(self, table: pa.Table) -> Codes:
+        """Return the rows that pass, with all of their columns."""
+        return encode(self._schema, table, self._interner, kept=self._kept(table))
 
 
 class EarlyFilter:

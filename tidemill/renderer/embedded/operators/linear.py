@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -185,8 +184,6 @@ class _ExpressionOperator(Operator):
         self.schema = node.inputs[0].schema
         super().__init__(node, region, (len(self.schema),))
         self.interner = interner
-        self.whole_row: Callable[[Ints, tuple[int, ...]], Ints] | None = None
-        """Completes a row of which the input let columns go that nobody reads; None where it does not."""
 
     def run(self) -> None:
         # One that keeps rows apart is told so: then what it is given consolidated is so behind it, too.
@@ -213,11 +210,8 @@ class _ExpressionOperator(Operator):
 
     def failed(self, error: ExpressionError, updates: UpdateArray, column: str | None = None) -> ExpressionError:
         """Return the error with the node and the row in it."""
-        at, k = error.row_index or 0, len(self.schema)
-        codes = updates[:k, at]
-        if self.whole_row is not None:
-            codes = self.whole_row(codes, tuple(updates[k : k + self.schedule.users, at].tolist()))
-        (row,) = decode_rows(self.schema, codes[:, None], self.interner)
+        at = error.row_index or 0
+        (row,) = decode_rows(self.schema, updates[: len(self.schema), [at]], self.interner)
         return failures.expression_failed(self.node, row, error, column=column, time=self.user_time(updates, at))
 
     def user_time(self, updates: UpdateArray, at: int) -> Any:
@@ -246,6 +240,7 @@ class MapOperator(_ExpressionOperator):
         if rows is None:
             super().run()
             return
+        assert isinstance(rows, list)
         made = [rows[i] if i >= 0 else empty(len(rows[-1])) for i, _, _ in self._columns]
         try:
             self._compute(rows, made)
