@@ -107,13 +107,10 @@ def test_whole_partitions_however_they_are_parted(keys, names, batches, beside, 
     shown = flow.explain(passes=["group_whole_partitions"]).partition("\nafter ")[2]
     assert "Join" in shown
     assert "UNBOUNDED FOLLOWING" not in shown
-    updates = []
+    updates: list[tuple[object, object, int]] = []
     for place, (rows, time) in enumerate(batches):
-        at = (time, place % 2)[:coordinates]
-        later = (at[0] + 1 + place % 2, *at[1:])
+        at, later = ((start, place % 2) if coordinates > 1 else start for start in (time, time + 1 + place % 2))
         updates += [(row, at, 1) for row in rows] + [(row, later, -1) for row in rows[place % 2 :]]
-    if coordinates == 1:
-        updates = [(row, time, diff) for row, (time,), diff in updates]
     check_equivalent(flow, {"x": updates}, passes=["group_whole_partitions"])
 
 
