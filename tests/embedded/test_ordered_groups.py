@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.dataflow.lattice import Antichain
+from tidemill.expressions.functions.xxhash import xxhash64_of
 from tidemill.expressions.types import INT64, STRING
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
-from tidemill.renderer.embedded.trace import one_group, ordered_groups
+from tidemill.renderer.embedded.trace import one_group, ordered_groups, row_order
 from tidemill.renderer.embedded.trace import spine as spine_module
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.ordered_groups import OrderedGroups
@@ -33,11 +34,11 @@ script = st.lists(
 class Model:
     """Rows with counts; in order, as a list with each copy in it."""
 
-    def __init__(self, interner, columns):
+    def __init__(self, interner, order):
         self.words = [NULL if w is None else interner.number(w) for w in WORDS]
         self._alphabet = sorted(w for w in WORDS if w is not None)
         self._interner = interner
-        self._columns = columns
+        self._order = order
         self.counts = Counter()
 
     def apply(self, changes):
@@ -46,7 +47,14 @@ class Model:
 
     def rank(self, row):
         """What sorts as a row does."""
-        return [self._one(row[c.row], c) for c in self._columns]
+        ranks = [self._one(row[c.row], c) for c in self._order.columns]
+        if self._order.row:
+            values = [None if code == NULL else code for code in row]
+            values[2] = None if row[2] == NULL else self._interner.object(row[2])
+            hashed = self._order.hashed
+            hash_of_row = xxhash64_of([values[c.row] for c in hashed], [c.dtype for c in hashed])
+            ranks += [max(hash_of_row, 1 - 2**63), *(self._one(row[c.row], c) for c in self._order.row)]
+        return ranks
 
     def _one(self, code, column):
         if code == NULL:
@@ -65,6 +73,34 @@ class Model:
 @pytest.mark.parametrize("nulls_first", [False, True])
 @pytest.mark.parametrize("limits", [(0, 0, 0, 3, 2), (1, 2, 1, 9, 4), (4, 4, 16, 64, 512)])
 def test_against_sorted_lists(monkeypatch, text_first, descending, nulls_first, limits):  # noqa: PLR0917
+    limit_all(monkeypatch, limits)
+
+    def order_of(interner):
+        columns = [SortColumn(i, t, descending, nulls_first) for i, t in ((1, INT64), (2, STRING))]
+        return RowOrder(columns[::-1] if text_first else columns, interner)
+
+    check(order_of)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("few_tied", [1, 3, 32])
+@pytest.mark.parametrize("by", [[], [1], [2]])
+@pytest.mark.parametrize("limits", [(0, 0, 0, 3, 2), (1, 2, 1, 64, 4)])
+def test_ties_against_sorted_lists(monkeypatch, few_tied, by, limits):
+    for module in (row_order, ordered_groups):
+        monkeypatch.setattr(module, "FEW_TIED", few_tied)
+    limit_all(monkeypatch, limits)
+    types = (INT64, INT64, STRING)
+
+    def order_of(interner):
+        columns, row = ([SortColumn(i, types[i]) for i in some] for some in (by, range(3)))
+        return RowOrder(columns, interner, row, row[1:])
+
+    check(order_of)
+
+
+def limit_all(monkeypatch, limits):
+    """Have few rows be many, in all that tells them apart."""
     for name, limit in zip(("SLACK", "SKIP_FROM", "SCAN"), limits, strict=False):
         monkeypatch.setattr(ordered_groups, name, limit)
     monkeypatch.setattr(one_group, "MOST", limits[-2])
@@ -73,13 +109,16 @@ def test_against_sorted_lists(monkeypatch, text_first, descending, nulls_first, 
         monkeypatch.setattr(spine_module, "PUSH_EFFORT", 1)
         monkeypatch.setattr(spine_module, "IDLE_EFFORT", 1)
 
+
+def check(order_of):
+    """Compare the groups of an order, which is made for an interner, with lists of rows."""
+
     @settings(max_examples=40)
     @given(script)
-    def check(actions):
+    def of_actions(actions):
         interner, transaction = Interner(), Transaction()
-        columns = [SortColumn(i, t, descending, nulls_first) for i, t in ((1, INT64), (2, STRING))]
-        columns = columns[::-1] if text_first else columns
-        model, order = Model(interner, columns), RowOrder(columns, interner)
+        order = order_of(interner)
+        model = Model(interner, order)
         now = 0
         spine = Spine(UpdateLayout((0,), (INT64, INT64, STRING), 1, 1, 1, order), lambda: Antichain([now]), transaction)
         groups = OrderedGroups(spine, order, transaction)
@@ -102,7 +141,7 @@ def test_against_sorted_lists(monkeypatch, text_first, descending, nulls_first, 
                     spine.exert()
             compare(groups, model, now)
 
-    check()
+    of_actions()
 
 
 def compare(groups, model, now):

@@ -44,6 +44,7 @@ def near(rows, where):
 
 
 K = tm.Window.partition_by("k")
+BY_REST = tm.Window.partition_by("k", tm.expr("v % 2"))
 W = K.order_by("v")
 
 
@@ -155,7 +156,16 @@ FLOWS = {
         "not where a strategy was asked for": lambda a, b: a.distinct().with_columns(
             s=tm.sum("v").over(K, strategy="recompute")
         ),
-        "not of one partition": lambda a, b: a.distinct().with_columns(s=tm.sum("v").over(tm.Window())),
+        "of one partition": lambda a, b: a.distinct().with_columns(
+            s=tm.sum("v").over(tm.Window()), n=tm.count().over(tm.Window()), m=tm.sum("k").over(tm.Window(), distinct=True)
+        ),
+        "of partitions by expressions, beside others": lambda a, b: a.distinct().with_columns(
+            p=tm.lag("v").over(BY_REST.order_by("v")), m=tm.max("v").over(BY_REST), d=tm.avg("k").over(BY_REST, distinct=True),
+        ),
+        "the first and the last that are not NULL": lambda a, b: a.distinct().with_columns(
+            f=tm.first_value("v", ignore_nulls=True).over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED)),
+            l=tm.last_value("v", ignore_nulls=True).over(tm.Window.order_by("k").rows_between(tm.UNBOUNDED, tm.UNBOUNDED)),
+        ),
     },
     "prune_columns": {
         "of a dynamic filter": lambda a, b: (

@@ -70,6 +70,50 @@ def test_the_first_ranks_of_rows_that_tie_in_some_columns_of_the_order(first, ro
         check_equivalent(flow, {"x": updates}, passes=passes)
 
 
+WHOLE = {
+    "a sum": lambda w: tm.sum("x").over(w),
+    "a count": lambda w: tm.count().over(w),
+    "of some rows": lambda w: tm.max("x").filter("t > 0").over(w),
+    "a count of some rows": lambda w: tm.count().filter("t > 0").over(w),
+    "of distinct values": lambda w: tm.avg("x").over(w, distinct=True),
+    "first": lambda w: tm.first_value("x").over(w.order_by("t").rows_between(tm.UNBOUNDED, tm.UNBOUNDED)),
+    "last but NULL": lambda w: tm.last_value("x", ignore_nulls=True).over(
+        w.order_by(tm.desc("t")).rows_between(tm.UNBOUNDED, tm.UNBOUNDED)
+    ),
+    "first but NULL": lambda w: tm.first_value("t", ignore_nulls=True).over(
+        w.order_by("x").range_between(tm.UNBOUNDED, tm.UNBOUNDED)
+    ),
+}
+PARTITIONED = [(), ("k",), ("k % 2",), ("k", "k"), ("t", "k % 2"), ("x IS NULL",)]
+
+
+@pytest.mark.slow
+@examples(100)
+@given(
+    st.sampled_from(PARTITIONED),
+    st.lists(st.sampled_from(sorted(WHOLE)), min_size=1, max_size=3, unique=True),
+    st.lists(st.tuples(TIED.map(lambda rows: [row for row, _, _ in rows][:3]), st.integers(0, 2)), max_size=4),
+    st.booleans(),
+    st.sampled_from([1, 2]),
+)
+def test_whole_partitions_however_they_are_parted(keys, names, batches, beside, coordinates):
+    """With rows that go again, down to none."""
+    window = tm.Window.partition_by(*(tm.expr(key) for key in keys)) if keys else tm.Window()
+    flow = tm.Dataflow(time=("a", "b")[:coordinates])
+    calls = {f"c{i}": WHOLE[name](window) for i, name in enumerate(names)}
+    if beside:
+        calls["n"] = tm.row_number().over(window.order_by("t"))
+    flow.output("y", flow.input("x", PEOPLE).with_columns(**calls))
+    shown = flow.explain(passes=["group_whole_partitions"]).partition("\nafter ")[2]
+    assert "Join" in shown
+    assert "UNBOUNDED FOLLOWING" not in shown
+    updates: list[tuple[object, object, int]] = []
+    for place, (rows, time) in enumerate(batches):
+        at, later = ((start, place % 2) if coordinates > 1 else start for start in (time, time + 1 + place % 2))
+        updates += [(row, at, 1) for row in rows] + [(row, later, -1) for row in rows[place % 2 :]]
+    check_equivalent(flow, {"x": updates}, passes=["group_whole_partitions"])
+
+
 def test_partitions_are_grouped_for_calls_called_as_the_keys_of_the_pass():
     total = {"key 0#": tm.sum("x").over(tm.Window.partition_by("k"))}
     flow = agree(lambda x: x.with_columns(**total), PEOPLE)

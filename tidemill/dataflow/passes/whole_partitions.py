@@ -11,10 +11,11 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Join, Map, Node, Threshold
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.aggregates import AggregateCall as Grouped
-from tidemill.expressions.bound import Bound, BoundColumn
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
 from tidemill.expressions.ordering import OrderKey
 from tidemill.expressions.rewriting import column, column_uses
 from tidemill.expressions.schema import Field, Schema, unused_name
+from tidemill.expressions.types import BOOL
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, ValueCall, value_fields
 from tidemill.expressions.windows.calls import ONCE_IS_ENOUGH
@@ -24,9 +25,10 @@ def group_whole_partitions(graph: Graph) -> Graph:
     """Return the graph with calls over whole partitions as aggregates of groups, which are joined to the rows.
 
     A change then costs what it does to the aggregate, and the rows only where that changes. So too the first and the
-    last value of a partition, and aggregates of distinct values, each of which is one row then. Where it is partitioned
-    by expressions, or not at all, and where a strategy was asked for, calls stay as they are. The groups are of the
-    rows as they were before other calls were added to them, so that these can be of fewer rows then: see `limit_ranks`.
+    last value of a partition, of all or of those that are not NULL, and aggregates of distinct values, each of which is
+    one row then. Without partitions the group is of all rows, and each is joined to its one row. Where a strategy was
+    asked for, calls stay as they are. The groups are of the rows as they were before other calls were added to them, so
+    that these can be of fewer rows then: see `limit_ranks`.
     """
     before: dict[Node, Node] = {}  # what stands for windowed rows, and for these before their calls were added
 
@@ -34,7 +36,7 @@ def group_whole_partitions(graph: Graph) -> Graph:
         if not isinstance(node, Windowed):
             return copy.put(node, inputs=inputs)
         grouped: list[_Grouped | None] = []
-        if node.bound.strategy == "auto" and _keys(node):
+        if node.bound.strategy == "auto":
             grouped = [_grouped(node.bound, call) for call in node.bound.windows.calls]
         made = _joined(copy, node, inputs[0], grouped, before) if any(grouped) else copy.put(node, inputs=inputs)
         before[made] = inputs[0]
@@ -43,10 +45,16 @@ def group_whole_partitions(graph: Graph) -> Graph:
     return rebuild(graph, rewrite)
 
 
-def _keys(node: Windowed) -> tuple[int, ...]:
-    """Return the columns that rows are partitioned by; none where there are others than columns."""
-    found = tuple(k.index for k in node.keys if isinstance(k, BoundColumn))
-    return found if len(found) == len(node.keys) and len(set(found)) == len(found) else ()
+def _with_keys(copy: Copy, node: Windowed, rows: Node) -> tuple[Node, tuple[int, ...]]:
+    """Return rows with a column for each key, and which these are: further ones where they are none of theirs."""
+    places = tuple(k.index for k in node.keys if isinstance(k, BoundColumn))
+    if len(places) == len(node.keys) and len(set(places)) == len(places):
+        return rows, places
+    names, width = rows.schema.names, len(rows.schema)
+    fields = [Field(unused_name(f"key {i}#", names), k.dtype, k.nullable) for i, k in enumerate(node.keys)]
+    columns = (*(column(rows.schema, i) for i in range(width)), *node.keys)
+    made = copy.add(Map, node, rows, schema=Schema((*rows.schema, *fields)), columns=columns)
+    return made, tuple(range(width, width + len(fields)))
 
 
 @attrs.frozen
@@ -65,11 +73,11 @@ def _grouped(bound: BoundWindows, call: BoundWindowCall) -> _Grouped | None:
     columns, windows = bound.columns, bound.windows
     order = tuple(OrderKey(columns[o.column][1], o.descending, o.nulls_first) for o in (*windows.order, *windows.ties))
     if isinstance(call, ValueCall):
-        if call.function == "nth_value" or call.ignore_nulls:
+        if call.function == "nth_value":
             return None
-        return _Grouped(
-            Grouped(call.function.removesuffix("_value"), columns[call.column][1], call.output, order=order)
-        )
+        function, value = call.function.removesuffix("_value"), columns[call.column][1]
+        known = BoundCall("not", (BoundCall("is_null", (value,), BOOL),), BOOL) if call.ignore_nulls else None
+        return _Grouped(Grouped(function, value, call.output, known, order))
     aggregate, function = call.aggregate, call.function
     if aggregate.column is None:
         return _Grouped(Grouped("count", None, call.output))
@@ -85,11 +93,12 @@ def _joined(
     copy: Copy, node: Windowed, source: Node, grouped: Sequence[_Grouped | None], before: Mapping[Node, Node]
 ) -> Node:
     """Return the rows with the values of all calls: of some from groups, of the others, if any, from a window."""
-    keys, width = _keys(node), len(source.schema)
+    width = len(source.schema)
     fields = value_fields(node.bound.windows)
     own = [i for i, one in enumerate(grouped) if one is None]
     rows = _windowed(copy, node, source, own) if own else source
     at = {i: width + place for place, i in enumerate(own)}
+    rows, keys = _with_keys(copy, node, rows)
     for some in _groupings(grouped):
         groups = _groups(copy, node, source, {i: one for i, one in enumerate(grouped) if one and i in some}, before)
         left = copy.add(Arrange, node, rows, schema=rows.schema, keys=keys)
@@ -128,10 +137,8 @@ def _groups(
         rows = copy.add(Threshold, node, rows, schema=made)
         keys = tuple(column(made, i) for i in range(len(keys)))
         calls = tuple(attrs.evolve(call, argument=column(made, len(keys))) for call in calls)
-    shown = (
-        attrs.evolve(source.schema.fields[k], name=unused_name(f"key {i}#", names)) for i, k in enumerate(_keys(node))
-    )
-    schema = Schema((*shown, *(fields[i] for i in some)))
+    shown = (Field(unused_name(f"key {i}#", names), k.dtype, k.nullable) for i, k in enumerate(node.keys))
+    schema = Schema((*shown, *(attrs.evolve(fields[i], nullable=fields[i].nullable or not keys) for i in some)))
     return copy.add(Aggregate, node, rows, schema=schema, keys=keys, aggregates=calls)
 
 

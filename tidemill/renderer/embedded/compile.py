@@ -40,9 +40,9 @@ from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the
 )
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.delta_join import DeltaJoinOperator
-from tidemill.renderer.embedded.operators.early_filter import EarlyFilter, early_filter
 from tidemill.renderer.embedded.operators.input_output import InputOperator, OutputOperator
 from tidemill.renderer.embedded.operators.join import JoinOperator
+from tidemill.renderer.embedded.operators.large_tables import large_tables
 from tidemill.renderer.embedded.operators.linear import EnterWire, FilterOperator, MapOperator, ProjectWire
 from tidemill.renderer.embedded.operators.threshold import UniqueCheck
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
@@ -150,10 +150,10 @@ class Compiled:
                 operator.may_repeat = _only_joins_read(operator)
                 operator.few_are_consolidated = isinstance(node.inputs[0], Input)
                 operator.consolidated = not operator.may_repeat
-        for source_operator in self.inputs.values():
+        for source_node, source_operator in self.inputs.items():
             source_operator.may_repeat = _may_repeat(source_operator)
             source_operator.consolidated = not source_operator.may_repeat
-            source_operator.early_filter = self._early_filter(source_operator)
+            source_operator.large_tables = large_tables(self.graph, source_node, self.interner)
         for node, operator in self.operators.items():
             # A Variable has its Feedback alone, which consolidates.
             if isinstance(node, _PASSING) or _keeps_apart(node):
@@ -164,15 +164,6 @@ class Compiled:
                 for source in node.inputs:
                     if isinstance(outside(source), Arrange):
                         self.arrangement(source).readers.append(operator)
-
-    def _early_filter(self, source: InputOperator) -> EarlyFilter | None:
-        """Return what does on tables, before they are encoded, the work of the one filter that reads an input."""
-        (reader, _), *others = source.consumers or [(source, 0)]
-        if others or not isinstance(reader, FilterOperator):
-            return None
-        assert isinstance(reader.node, Filter)
-        readers = [node if isinstance(node, Map) else None for node, _ in self.graph.consumers(reader.node)]
-        return early_filter(reader.node, readers, self.interner)
 
 
 def _only_joins_read(operator: Operator) -> bool:

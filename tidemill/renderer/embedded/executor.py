@@ -15,6 +15,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time, common
 from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.dataflow.progress import Progress
+from tidemill.errors import ExpressionError
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.interned import InternedSweeper
@@ -93,8 +94,15 @@ class EmbeddedExecutor:
     def step(self, frontiers: Mapping[Input, Antichain]) -> None:
         SETTING.threads = self._threads
         with Reuse():
-            self.release(frontiers)
-            self.compiled.root.drain()
+            try:
+                self.release(frontiers)
+                self.compiled.root.drain()
+            except ExpressionError:
+                self.rollback()
+                if not self.widen():
+                    raise
+                self.release(frontiers)
+                self.compiled.root.drain()
 
     def release(self, frontiers: Mapping[Input, Antichain]) -> None:
         """Begin a step: let go what is queued at times that are not beyond these frontiers."""
@@ -103,6 +111,11 @@ class EmbeddedExecutor:
         self._set_uppers(self.compiled.uppers(frontiers))
         for port in list(self.compiled.schedule.pending):
             port.release()
+
+    def widen(self) -> bool:
+        """Have what is pending as whole rows, for an error to show, and return whether it was not."""
+        widened = [operator.ports[0].pending.widen() for operator in self.compiled.inputs.values()]
+        return any(widened)
 
     def commit(self, since: Mapping[Output, Antichain]) -> None:
         schedule = self.compiled.schedule

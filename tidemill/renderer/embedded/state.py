@@ -130,6 +130,7 @@ def _dump(operator: Operator, *, whole: bool) -> dict[str, UpdateArray]:
     found = {name: s.all_updates() if whole else s.updates_in_memory() for name, s in operator.spines().items()}
     for i, port in enumerate(operator.ports):
         if port.pending:
+            port.pending.widen()
             found[f"port{i}"] = stacked(port.pending.arrays())
     if whole and isinstance(operator, OutputOperator):
         found[_UNREAD] = operator.unread_updates()

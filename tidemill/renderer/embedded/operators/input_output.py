@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated, stacked
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.operators.arrange import LARGE
-from tidemill.renderer.embedded.operators.early_filter import EarlyFilter
+from tidemill.renderer.embedded.operators.large_tables import LargeTables
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import Reordered, UpdateLayout
 from tidemill.renderer.embedded.trace.pending import Alike
@@ -39,8 +40,8 @@ class InputOperator(Operator):
         super().__init__(node, region, (len(self.schema),))
         self._interner = interner
         self._encoders = encoders(self.schema, interner)
-        self.early_filter: EarlyFilter | None = None
-        """What large tables go through before they are encoded; counted as if the filter behind had done it."""
+        self.large_tables: LargeTables | None = None
+        """How large tables are encoded, where not all of each; counted as if what reads them had left the rest out."""
         self._left_out: list[tuple[Time, int]] = []
         """How many updates it left out, by the times that were not closed yet when somebody looked."""
         self.may_repeat = False
@@ -53,10 +54,11 @@ class InputOperator(Operator):
         """Have updates pending until their times close."""
         if len(queued.batch) <= LARGE or not isinstance(queued.times, tuple) or not isinstance(queued.diffs, int):
             self.ports[0].defer(self._updates(queued))
-        elif self.early_filter is not None and isinstance(queued.batch, pa.Table) and self.schedule.tracer is None:
-            passed = self.early_filter.passed(queued.batch, self.schedule.users + 1)
+        elif self.large_tables is not None and isinstance(queued.batch, pa.Table) and self.schedule.tracer is None:
+            passed = self.large_tables.passed(queued.batch, self.schedule.users + 1)
             if passed.many:
-                self.ports[0].defer(Alike(passed.codes, passed.many, queued.times, queued.diffs))
+                whole = partial(self._whole, queued) if self.large_tables.may_fail else None
+                self.ports[0].defer(Alike(passed.codes, passed.many, queued.times, queued.diffs, whole))
             self._leave_out(queued.times, len(queued.batch) - passed.many)
         elif self.may_repeat and self.readers_take_rows:
             k, n = len(self.schema), len(queued.batch)
@@ -70,6 +72,15 @@ class InputOperator(Operator):
         self.ports[0].refill(None)
         self._count(-sum(count for _, count in self._open_left_out()))
         self._left_out = []
+
+    def _whole(self, queued: Queued) -> Alike:
+        """Return the rows of a large table that are pending, with all of their columns."""
+        assert self.large_tables is not None
+        assert isinstance(queued.batch, pa.Table)
+        assert isinstance(queued.times, tuple)
+        assert isinstance(queued.diffs, int)
+        codes = self.large_tables.whole(queued.batch)
+        return Alike(list(codes), codes.shape[1], queued.times, queued.diffs)
 
     def _leave_out(self, time: Time, count: int) -> None:
         self._left_out = [*self._open_left_out(), (time, count)]

@@ -40,7 +40,16 @@ from tidemill.renderer.embedded.kernels.codec import (
 )
 from tidemill.renderer.embedded.kernels.memory import empty, stack
 from tidemill.renderer.embedded.kernels.sorting import parts
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated, marked
+from tidemill.renderer.embedded.kernels.updates import (
+    NULL,
+    Bools,
+    Codes,
+    Ints,
+    Rows,
+    UpdateArray,
+    consolidated,
+    marked,
+)
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS, operator_of
 from tidemill.renderer.embedded.operators.arrange import LARGE
@@ -151,16 +160,17 @@ class LeaveWire(Wire):
 class _Columns:
     """The Arrow columns of updates, decoded when an expression asks for them."""
 
-    def __init__(self, schema: Schema, updates: UpdateArray, interner: Interner) -> None:
+    def __init__(self, schema: Schema, updates: Rows, part: slice, interner: Interner) -> None:
         self._schema = schema
         self._updates = updates
+        self._part = part
         self._interner = interner
         self._decoded: dict[int, pa.Array] = {}
 
     def __call__(self, index: int) -> pa.Array:
         if index not in self._decoded:
             dtype = self._schema.fields[index].dtype
-            self._decoded[index] = decode_column(self._updates[index], dtype, self._interner)
+            self._decoded[index] = decode_column(self._updates[index][self._part], dtype, self._interner)
         return self._decoded[index]
 
 
@@ -223,6 +233,27 @@ class MapOperator(_ExpressionOperator):
         self._few = FewRows(self.schema, [c for _, c in computed], interner)
         self._encoders = [(i, encoder(c.dtype, interner)) for i, c in computed]
 
+    takes_rows = True
+
+    def run(self) -> None:
+        rows = self.ports[0].take_rows() if self.ports[0].has_only_rows else None
+        if rows is None:
+            super().run()
+            return
+        assert isinstance(rows, list)
+        made = [rows[i] if i >= 0 else empty(len(rows[-1])) for i, _, _ in self._columns]
+        try:
+            self._compute(rows, made)
+        except ExpressionError:
+            self.ports[0].put(stack(rows), self.region.now)
+            super().run()
+            return
+        made += rows[len(self.schema) :]
+        if self.readers_take_rows:
+            self.emit_rows(made, self.region.now)
+        else:
+            self.emit(stack(made), self.region.now)
+
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         n, rest = updates.shape[1], len(self.schema)
         if n <= FEW_ROWS and self._few.is_quick:
@@ -234,8 +265,7 @@ class MapOperator(_ExpressionOperator):
         for i, (index, _, _) in enumerate(self._columns):
             if index >= 0:
                 result[i] = updates[index]
-        for part in parts(n):
-            self._evaluate_part(updates[:, part], result[:, part])
+        self._compute(updates, result)
         result[len(self._columns) :] = updates[rest:]
         return result
 
@@ -246,15 +276,18 @@ class MapOperator(_ExpressionOperator):
             result[i] = [NULL if v is None else code_of(v) for v in values]
         return np.array(result + updates[len(self.schema) :], np.int64)
 
-    def _evaluate_part(self, updates: UpdateArray, result: UpdateArray) -> None:
-        """Write the values of the expressions: of a part, so that what is worked out of it stays in the caches."""
-        columns = _Columns(self.schema, updates, self.interner)
-        for i, (_, scalar, dtype) in enumerate(self._columns):
-            if scalar is not None:
-                try:
-                    result[i] = encode_column(scalar(columns, updates.shape[1]), dtype, self.interner)
-                except ExpressionError as error:
-                    raise self.failed(error, updates, self.node.schema.names[i]) from None
+    def _compute(self, updates: Rows, result: Rows) -> None:
+        """Write the values of the expressions: by parts, so that what is worked out of one stays in the caches."""
+        for part in parts(len(updates[-1])):
+            columns = _Columns(self.schema, updates, part, self.interner)
+            for i, (_, scalar, dtype) in enumerate(self._columns):
+                if scalar is not None:
+                    codes = result[i][part]
+                    try:
+                        codes[:] = encode_column(scalar(columns, len(codes)), dtype, self.interner)
+                    except ExpressionError as error:
+                        of_part = stack([row[part] for row in updates])
+                        raise self.failed(error, of_part, self.node.schema.names[i]) from None
 
 
 @MAKERS(Map)
@@ -313,19 +346,20 @@ class FilterOperator(_ExpressionOperator):
             return updates.compress([passed is True for passed in few[0]], axis=1)
         mask = np.empty(updates.shape[1], np.bool_)
         for part in parts(len(mask)):
-            self._evaluate_part(updates[:, part], mask[part])
+            mask[part] = self._passing(updates, part)
         return marked(updates, mask)
 
-    def _evaluate_part(self, updates: UpdateArray, mask: Bools) -> None:
-        """Mark what passes: of a part, so that what is worked out of it stays in the caches."""
-        columns = _Columns(self.schema, updates, self.interner)
+    def _passing(self, updates: UpdateArray, part: slice) -> Bools:
+        """Return what passes of a part, so that what is worked out of it stays in the caches."""
+        columns = _Columns(self.schema, updates, part, self.interner)
         try:
-            passed = self._predicate(columns, updates.shape[1])
+            passed = self._predicate(columns, part.stop - part.start)
         except ExpressionError as error:
-            raise self.failed(error, updates) from None
+            raise self.failed(error, updates[:, part]) from None
         if passed.null_count:
             passed = passed.fill_null(False)
-        mask[:] = passed.to_numpy(zero_copy_only=False)
+        mask: Bools = passed.to_numpy(zero_copy_only=False)
+        return mask
 
 
 _CHECKS: Final = 64

@@ -249,7 +249,7 @@ class UpdateLayout:
         if not len(hashes):
             return Batch(hashes, np.empty((len(rows), 0), np.int64))
         top = len(rows) - self.weights
-        places, new, new_hash = order.sorted(
+        places, new, new_hash = order.stored(
             rows, hashes, [row for at, row in enumerate(rows[:top]) if at != order.first_row]
         )
         if new.all() and any(row.all() for row in rows[top:]):  # nothing to add up, nothing that goes

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
+import numpy as np
+
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, UpdateArray, hashed
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.spine import Spine
@@ -61,18 +63,22 @@ class OneGroup:
         while True:
             updates: list[_Update] = []
             ends: set[Row] = set()
+            tied: set[Row] = set()
             for array, low, high in runs:
                 read = array[:, max(high - take, low) : high] if last else array[:, low : min(low + take, high)]
                 some = _updates_of(read)
                 updates += some
                 if take < high - low:
-                    ends.add(some[0 if last else -1][0])
+                    end_row = some[0 if last else -1][0]
+                    ends.add(end_row)
+                    if self._parts_ties(array, high - take if last else low + take - 1, end_row, high, last=last):
+                        tied.add(self._order.tie(end_row))
             updates += self._in_tails(views, hash_of_key, (end, ends), last=last)
             if len(updates) > MOST:
                 return None
             if self._width > 1 and any(row[: self._width] != own for row, _, _ in updates):
                 return None  # another one has the same hash
-            found = self._first_of(updates, ends, until, count, last=last, known=known)
+            found = self._first_of(updates, (ends, tied), until, count, last=last, known=known)
             if found is not None:
                 return found
             take *= GROWTH
@@ -96,10 +102,29 @@ class OneGroup:
         own = list(row)
         return sum(u[-1] for u in updates if u[: self._codes] == own and u[self._codes] <= until)
 
+    def _parts_ties(self, array: UpdateArray, at: int, row: Row, high: int, *, last: bool) -> bool:
+        """Return whether a run goes on after a place, at which a row is, that is stored with its ties unbroken."""
+        after, order = at - 1 if last else at + 1, self._order
+        if not order.row or order.tie(row) != order.tie(array[:, after].tolist()):
+            return False
+        one, other, end = (np.array([place]) for place in (at, after, high))
+        return bool(order.parts_ties(array, one, other, end, self._width)[0])
+
     def _first_of(
-        self, updates: list[_Update], ends: set[Row], until: int, count: int, *, last: bool, known: int | None
+        self,
+        updates: list[_Update],
+        all_ends: tuple[set[Row], set[Row]],
+        until: int,
+        count: int,
+        *,
+        last: bool,
+        known: int | None,
     ) -> FirstRows | None:
-        """Return the first rows among updates; None where these do not do: before ``ends`` alone all are there."""
+        """Return the first rows among updates; None where these do not do.
+
+        All are there before the ends alone: of runs, and of what is tied with those of the second set.
+        """
+        ends, tied = all_ends
         counts: dict[Row, int] = {}
         all_visible = True
         for row, time, diff in updates:
@@ -111,7 +136,7 @@ class OneGroup:
         rows: list[Row] = []
         cancelled, first = 0, None
         for place, row in enumerate(self._order.in_order(counts, last=last)):
-            if row in ends:
+            if row in ends or (tied and self._order.tie(row) in tied):
                 return None
             there = counts[row]
             if there and first is None:

@@ -9,6 +9,7 @@ is anything.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,13 +22,14 @@ from tidemill.renderer.embedded.kernels.updates import (
     Ints,
     Rows,
     UpdateArray,
+    differing,
     expand,
     hashed,
     stacked,
     summable,
 )
 from tidemill.renderer.embedded.trace.one_group import MOST, OneGroup
-from tidemill.renderer.embedded.trace.row_order import RowOrder
+from tidemill.renderer.embedded.trace.row_order import FEW_TIED, RowOrder
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.embedded.trace.view import View
@@ -66,6 +68,8 @@ class _Read(NamedTuple):
     owner: Ints
     rows: UpdateArray
     is_end: Bools
+    parts_ties: Bools
+    """Which of these end within a run whose ties are unbroken."""
 
 
 class OrderedGroups:
@@ -115,12 +119,12 @@ class OrderedGroups:
         owners, found = [np.empty(0, np.int64)], [np.empty((self._codes + 1, 0), np.int64)]
         take = min(count, _MOST) + SLACK
         while True:
-            more, ends, runs = _taken(runs, take, last=last)
-            is_end = np.concatenate((np.zeros(len(owner), np.bool_), ends))
+            more, ends, runs = self._taken(runs, take, last=last)
+            is_end, parts_ties = (np.concatenate((np.zeros(len(owner), np.bool_), of_new)) for of_new in ends)
             owner = np.concatenate((owner, *(o for o, _ in more)))
             rows = stacked([rows, *(r for _, r in more)])
             done, first_owner, first_rows = self._first_of(
-                _Read(keys, until, owner, rows, is_end), count, last=last, known=known
+                _Read(keys, until, owner, rows, is_end, parts_ties), count, last=last, known=known
             )
             if done.all() and len(owners) == 1:
                 return first_owner, first_rows
@@ -172,7 +176,12 @@ class OrderedGroups:
         counts = np.add.reduceat(np.where(visible, read.rows[-1], 0).take(order), starts)
         limit = np.full(n, _NEVER)
         """Rows of a key are complete before the first that is the last one read of a run which goes on."""
-        place = (new.cumsum() - 1).compress(read.is_end.take(order))
+        is_end = read.is_end.take(order)
+        place = (new.cumsum() - 1).compress(is_end)
+        parting = read.parts_ties.take(order).compress(is_end)
+        if np.count_nonzero(parting):  # any of the run may come before those that are read
+            tied = self._first_tied(owner, [row.take(order).take(starts) for row in codes])
+            place = np.where(parting, tied.take(place), place)
         np.minimum.at(limit, owner.take(place), place)
         counts = np.where(np.arange(len(starts)) < limit.take(owner), counts, 0)
         rows = read.rows[: self._codes].take(order.take(starts), axis=1)
@@ -193,6 +202,46 @@ class OrderedGroups:
             by_key = number.argsort(kind="stable")
             number, found = number.take(by_key), found.take(by_key, axis=1)
         return done, number, found
+
+    def _taken(
+        self, runs: list[_Run], count: int, *, last: bool
+    ) -> tuple[list[tuple[Ints, UpdateArray]], tuple[Bools, Bools], list[_Run]]:
+        """Return the next updates of each run, and what is left of them.
+
+        Besides, which of these updates are the last read of a run that goes on, and which of those part ties.
+        """
+        taken: list[tuple[Ints, UpdateArray]] = []
+        ends, parting, left = [np.empty(0, np.bool_)], [np.empty(0, np.bool_)], list[_Run]()
+        for run in runs:
+            size = np.minimum(run.high - run.low, count)
+            goes_on = size < run.high - run.low
+            start = run.high - size if last else run.low
+            if len(size) == 1:
+                low, many = start.item(), size.item()
+                taken.append((run.owner.repeat(many), run.array[:, low : low + many]))
+            else:
+                which, at = expand(start, size)
+                taken.append((run.owner.take(which), run.array.take(at, axis=1)))
+            is_end, parts_ties = np.zeros((2, len(taken[-1][0])), np.bool_)
+            if np.count_nonzero(goes_on):
+                after = size.cumsum()
+                is_at = (after - size if last else after - 1)[goes_on]
+                is_end[is_at] = True
+                end = (start if last else start + size - 1)[goes_on]
+                rest = end - 1 if last else end + 1
+                parts_ties[is_at] = self._order.parts_ties(run.array, end, rest, run.high[goes_on], self._width)
+                ranges = (run.low, run.high - size) if last else (run.low + size, run.high)
+                left.append(_Run(run.array, *(a.compress(goes_on) for a in (run.owner, *ranges))))
+            ends.append(is_end)
+            parting.append(parts_ties)
+        return taken, (np.concatenate(ends), np.concatenate(parting)), left
+
+    def _first_tied(self, owner: Ints, rows: Rows) -> Ints:
+        """Return for each of some rows, in order, the place of the first that the columns leave tied with it."""
+        first = differing(owner)
+        for column in self._order.columns:
+            first |= differing(rows[column.row])
+        return np.maximum.accumulate(np.where(first, np.arange(len(owner)), 0))
 
     def _known_ends(self, keys: Codes, *, last: bool) -> Ints | None:
         """Return for each key up to where all rows have cancelled, by the first column; None where none is known."""
@@ -317,10 +366,12 @@ class OrderedGroups:
         """Return narrower ranges of a sorted array for rows that have many alike in the first column."""
         low, high = low.copy(), high.copy()
         for i in (high - low > SCAN).nonzero()[0].tolist():
-            key = self._order.key(rows[:, i].tolist())
-            start, stop = int(low[i]), int(high[i])
-            low[i] = _bisected_by_key(self._order, array, key, start, stop, right=False)
-            high[i] = _bisected_by_key(self._order, array, key, start, stop, right=True)
+            row = rows[:, i].tolist()
+            ends = int(low[i]), int(high[i])
+            for key in (self._order.key_of_columns, self._order.key):  # the ties of few are not broken
+                if ends[1] - ends[0] > FEW_TIED:
+                    ends = _bisected_by_key(key, row, array, *ends)
+            low[i], high[i] = ends
         return low, high
 
     def _bisected(self, run: _Run, numbers: Ints, *, right: bool) -> Ints:
@@ -361,37 +412,6 @@ def _tail(view: View) -> UpdateArray:
     return view.tail.array[:, : view.tail_size]
 
 
-def _taken(runs: list[_Run], count: int, *, last: bool) -> tuple[list[tuple[Ints, UpdateArray]], Bools, list[_Run]]:
-    """Return the next updates of each run, which of them are the last read of a run that goes on, and what is left."""
-    taken: list[tuple[Ints, UpdateArray]] = []
-    ends, left = [np.empty(0, np.bool_)], []
-    for run in runs:
-        if len(run.owner) == 1:
-            (low,), (high,) = run.low.tolist(), run.high.tolist()
-            size_of_one = min(high - low, count)
-            part = slice(high - size_of_one, high) if last else slice(low, low + size_of_one)
-            taken.append((run.owner.repeat(size_of_one), run.array[:, part]))
-            is_end = np.zeros(size_of_one, np.bool_)
-            ends.append(is_end)
-            if size_of_one < high - low:
-                is_end[0 if last else -1] = True
-                rest = (low, part.start) if last else (part.stop, high)
-                left.append(_Run(run.array, run.owner, *np.array(rest, np.int64)[:, None]))
-            continue
-        size = np.minimum(run.high - run.low, count)
-        goes_on = size < run.high - run.low
-        start = run.high - size if last else run.low
-        which, at = expand(start, size)
-        is_end = np.zeros(len(at), np.bool_)
-        after = size.cumsum()
-        is_end[(after - size if last else after - 1)[goes_on]] = True
-        taken.append((run.owner.take(which), run.array.take(at, axis=1)))
-        ends.append(is_end)
-        low, high = (run.low, run.high - size) if last else (run.low + size, run.high)
-        left.append(_Run(run.array, *(a.compress(goes_on) for a in (run.owner, low, high))))
-    return taken, np.concatenate(ends), [run for run in left if len(run.owner)]
-
-
 def _only(run: _Run, keys: Bools) -> _Run:
     """Return of a run what is of marked keys."""
     some = keys.take(run.owner)
@@ -421,7 +441,12 @@ def _equal_rows(rows: Codes, others: Codes) -> tuple[Ints, Ints]:
 
 
 def _bisected_by_key(
-    order: RowOrder, array: UpdateArray, key: tuple[object, ...], low: int, high: int, *, right: bool
-) -> int:
-    bisect = bisect_right if right else bisect_left
-    return low + bisect(range(low, high), key, key=lambda i: order.key(array[:, i].tolist()))
+    key: Callable[[list[int]], tuple[Any, ...]], row: list[int], array: UpdateArray, low: int, high: int
+) -> tuple[int, int]:
+    """Return from where up to where rows have a row's key, in a part of an array that is sorted by it."""
+
+    def key_at(i: int) -> tuple[Any, ...]:
+        return key(array[:, i].tolist())
+
+    start = bisect_left(range(high), key(row), low, key=key_at)
+    return start, bisect_right(range(high), key(row), start, key=key_at)

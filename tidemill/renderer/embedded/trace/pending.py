@@ -7,6 +7,7 @@ a step that fails is undone by going back to the state before it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ class Alike(NamedTuple):
     many: int
     time: Time
     diff: int
+    whole: Callable[[], Alike] | None = None
+    """Gives the same with all columns, where some that nobody reads are left out for now."""
 
     @property
     def rows(self) -> list[Ints]:
@@ -83,6 +86,7 @@ class PendingUpdates:
         Where these are nothing but some that are alike, it is as rows.
         """
         rest = self._rest
+        self._fresh = [_whole(u) if isinstance(u, Alike) and upper.beyond(u.time) else u for u in self._fresh]
         if len(self._fresh) == 1 and isinstance(only := self._fresh[0], Alike) and not rest.held:
             if upper.beyond(only.time):
                 self._fresh = [stack(only.rows)]
@@ -115,6 +119,12 @@ class PendingUpdates:
         if not few_stay or buckets is not rest.buckets:
             self._rest = self._with(buckets, kept, upper)
         return stacked(due) if due else None
+
+    def widen(self) -> bool:
+        """Have whole rows of what came in, and return whether they were not."""
+        narrow = [u for u in self._fresh if isinstance(u, Alike) and u.whole is not None]
+        self._fresh = [_whole(u) if isinstance(u, Alike) else u for u in self._fresh]
+        return bool(narrow)
 
     @property
     def state(self) -> PendingState:
@@ -194,6 +204,10 @@ class PendingUpdates:
         if few.base is not None:
             few = few.copy()  # else it would keep in memory what has gone
         return PendingState((), few, tuple(self._layout.times(few).min(axis=1).tolist()), buckets)
+
+
+def _whole(updates: Alike) -> Alike:
+    return updates if updates.whole is None else updates.whole()
 
 
 def _matrix(updates: UpdateArray | Alike) -> UpdateArray:

@@ -28,11 +28,23 @@ from tidemill.renderer.embedded.kernels.codec import (
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 from tidemill.renderer.embedded.kernels.long_decimals import large_places
 from tidemill.renderer.embedded.kernels.sorting import FEW, Sorted, ascending, refine, sort_by
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, Rows, first_numbers, numbered
+from tidemill.renderer.embedded.kernels.updates import (
+    NULL,
+    Bools,
+    Codes,
+    Ints,
+    Rows,
+    UpdateArray,
+    equal_to_another,
+    first_numbers,
+    numbered,
+)
 from tidemill.renderer.embedded.kernels.values import sort_values
 
 LEADING: Final = 2
 """So many columns are sorted by at once; further ones hardly ever decide."""
+FEW_TIED: Final = 32
+"""Runs of more rows that columns leave tied are stored in the order that breaks ties: no reader goes through all."""
 _WIDE: Final = 32
 """Numbers of more bits than these are numbered first, so that they leave room for other columns in a word."""
 _KEY: Final = itemgetter(0)
@@ -81,6 +93,63 @@ class RowOrder:
 
     def sorted(self, rows: Rows, group: Ints, rest: Sequence[Ints] = ()) -> Sorted:
         """Return the order of rows by the number of each one's group, then by this order, and then by the rest."""
+        found = self._by_columns(rows, group)
+        if not found.new.all():
+            self._break_ties(rows, found.order, found.new, rest)
+        return found
+
+    def stored(self, rows: Rows, group: Ints, rest: Sequence[Ints]) -> Sorted:
+        """Return the order in which rows are stored: as `sorted` has it, but for runs of a few that columns leave tied.
+
+        Of those only equal ones lie side by side. Most are never asked for, and whoever asks for one reads all that
+        are tied with it: to break the ties of all would take longer than all else.
+        """
+        found = self._by_columns(rows, group)
+        order, new = found.order, found.new
+        if new.all():
+            return found
+        if not self.row:
+            self._break_ties(rows, order, new, rest)
+            return found
+        starts = new.nonzero()[0]
+        lengths = np.diff(starts, append=len(new))
+        twins = equal_to_another([*(rows[c.row] for c in self.columns[:1]), *rest]).take(order)
+        broken = (lengths > FEW_TIED) | ((lengths > 1) & np.logical_or.reduceat(twins, starts))
+        if not broken.any():
+            new[:] = True
+            return found
+        new |= ~broken.repeat(lengths)
+        self._break_ties(rows, order, new, rest)
+        return found
+
+    def tie(self, row: Sequence[int]) -> tuple[int, ...]:
+        """Return what those rows of a group have in common that the columns leave tied with this one."""
+        return tuple([row[c.row] for c in self.columns])
+
+    def parts_ties(self, array: UpdateArray, at: Ints, after: Ints, high: Ints, width: int) -> Bools:
+        """Return for places in a stored array whether a run goes on after them that is stored with its ties unbroken.
+
+        The key is in the first rows of the array, as many as ``width`` says; its rows end before ``high``.
+        """
+        tied = self._are_tied(array, at, after, width) if self.row else np.zeros(len(at), np.bool_)
+        if np.count_nonzero(tied):
+            some = tied.nonzero()[0]
+            own = at.take(some)[:, None]
+            around = own + np.arange(-FEW_TIED, FEW_TIED + 1)
+            inside = (around >= 0) & (around < high.take(some)[:, None])
+            inside &= self._are_tied(array, np.where(inside, around, 0), own, width)
+            before, behind = inside[:, FEW_TIED::-1], inside[:, FEW_TIED:]
+            length = sum(np.logical_and.accumulate(side, axis=1).sum(axis=1) for side in (before, behind)) - 1
+            tied[some] = length <= FEW_TIED
+        return tied
+
+    def _are_tied(self, array: UpdateArray, at: Ints, others: Ints, width: int) -> Bools:
+        tied = np.ones(np.broadcast_shapes(at.shape, others.shape), np.bool_)
+        for row in (*range(width), *(c.row for c in self.columns)):
+            tied &= array[row].take(at) == array[row].take(others)
+        return tied
+
+    def _by_columns(self, rows: Rows, group: Ints) -> Sorted:
         n = len(group)
         if n < 2:  # noqa: PLR2004 - nothing to order
             return Sorted(first_numbers(n), first_numbers(n) == 0, first_numbers(n) == 0)
@@ -105,25 +174,28 @@ class RowOrder:
             return found
         for column in later:
             refine(found.order, found.new, partial(_numbers_at, rows[column.row], column, self._interner))
-        if self.row and not self._only_equal_rows_are_tied(rows, found):
-            refine(found.order, found.new, partial(self.hashes_at, rows))
-            for column in self.row:
-                refine(found.order, found.new, partial(_numbers_at, rows[column.row], column, self._interner))
-        for numbers in rest:
-            refine(found.order, found.new, numbers.take)
         return found
+
+    def _break_ties(self, rows: Rows, order: Ints, new: Bools, rest: Sequence[Ints]) -> None:
+        """Sort what the columns leave tied by the hash and the row, if there is one, and then by the rest."""
+        if self.row and not self._only_equal_rows_are_tied(rows, order, new):
+            refine(order, new, partial(self.hashes_at, rows))
+            for column in self.row:
+                refine(order, new, partial(_numbers_at, rows[column.row], column, self._interner))
+        for numbers in rest:
+            refine(order, new, numbers.take)
 
     def key(self, row: Sequence[int]) -> tuple[Any, ...]:
         """Return a tuple that sorts as a row does."""
-        return (*self._key_of_columns(row), *(self._key_of_tie(row) if self.row else ()))
+        return (*self.key_of_columns(row), *(self._key_of_tie(row) if self.row else ()))
 
     def sorts_before(self, row: Sequence[int]) -> Callable[[Sequence[int]], bool]:
         """Return what says whether another row sorts before this one; hashes are worked out where columns tie."""
-        own = self._key_of_columns(row)
+        own = self.key_of_columns(row)
         tie: list[tuple[Any, ...]] = []
 
         def is_before(other: Sequence[int]) -> bool:
-            key = self._key_of_columns(other)
+            key = self.key_of_columns(other)
             if key != own or not self.row:
                 return key < own
             if not tie:
@@ -132,7 +204,7 @@ class RowOrder:
 
         return is_before
 
-    def _key_of_columns(self, row: Sequence[int]) -> tuple[Any, ...]:
+    def key_of_columns(self, row: Sequence[int]) -> tuple[Any, ...]:
         return tuple([self._key_of(c, row[c.row]) for c in self.columns])
 
     def _key_of_tie(self, row: Sequence[int]) -> tuple[Any, ...]:
@@ -184,17 +256,17 @@ class RowOrder:
             if not self.row or len({row[place] for row in ordered}) == len(ordered):
                 return ordered
             rows = ordered
-        keyed = sorted(((self._key_of_columns(row), row) for row in rows), key=_KEY)
+        keyed = sorted(((self.key_of_columns(row), row) for row in rows), key=_KEY)
         ordered = []
         for _, tied in groupby(keyed, key=_KEY):
             some = [row for _, row in tied]
             ordered += sorted(some, key=self.key) if len(some) > 1 and self.row else some
         return ordered[::-1] if last else ordered
 
-    def _only_equal_rows_are_tied(self, rows: Rows, found: Sorted) -> bool:
+    def _only_equal_rows_are_tied(self, rows: Rows, order: Ints, new: Bools) -> bool:
         """Return whether rows that are equal so far are the same row: then no hash is needed."""
-        tied = (~found.new).nonzero()[0]
-        one, other = found.order.take(tied), found.order.take(tied - 1)
+        tied = (~new).nonzero()[0]
+        one, other = order.take(tied), order.take(tied - 1)
         return all(np.array_equal(rows[c.row].take(one), rows[c.row].take(other)) for c in self.row)
 
     def _leading(self, codes: Ints, column: SortColumn) -> Ints:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tidemill.boundary.results import Rows, Updates
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Node, Output
+from tidemill.errors import ExpressionError
 from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spill_files import SpillFile
 from tidemill.renderer.durable.start import State
@@ -79,9 +80,11 @@ class SparkExecutor:
             try:
                 self._embedded.release(frontiers)
                 self._work(strategy)
-            except Exception:  # it may be tried again
+            except Exception as error:  # it may be tried again
                 self.rollback()
-                raise
+                if not (isinstance(error, ExpressionError) and self._embedded.widen()):
+                    raise
+                take(strategy)
 
         retried(self._embedded.graph, take)
 

@@ -1,0 +1,142 @@
+"""Large tables on their way in: what is dropped anyway is not encoded, neither rows nor columns.
+
+Rows are dropped by a filter that is all that reads the input; columns are those that nobody reads. To make codes of
+them is most of the work on most tables. In place of columns that only the filter reads, the rows that pass have one
+row's values, which passes, too; so the filter, which looks at the rows again, finds what it would have found. That is
+little work on codes, and on one row where all are alike. In place of columns that nobody reads there is NULL.
+
+An expression's error shows the whole row, and counts only if its row is not taken away in the same step: where one may
+fail the table is at hand until its step is done, which is tried again with whole rows if one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import Filter, Input, Map, Node
+from tidemill.dataflow.passes.columns import columns_read
+from tidemill.expressions.bound import Bound
+from tidemill.expressions.rewriting import can_fail, column_uses
+from tidemill.expressions.schema import Schema
+from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.expressions.comparisons_on_codes import compile_comparisons
+from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
+from tidemill.renderer.embedded.kernels.codec import Interner, encode
+from tidemill.renderer.embedded.kernels.memory import Room, repeated
+from tidemill.renderer.embedded.kernels.sorting import PART
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
+
+
+class Passed(NamedTuple):
+    """Rows that are left of a table, as codes, a column for each."""
+
+    codes: list[Ints]
+    many: int
+
+
+class LargeTables:
+    """How an input's large tables are encoded: of the columns that are read, the rows that a filter lets pass."""
+
+    def __init__(
+        self, schema: Schema, read: frozenset[int], interner: Interner, early: EarlyFilter | None, *, may_fail: bool
+    ) -> None:
+        self._schema = schema
+        self._interner = interner
+        self._early = early
+        self._encoded = sorted(read)
+        """The columns that are encoded."""
+        self.may_fail = may_fail
+        """Whether an expression may fail, so that whole rows have to be at hand."""
+
+    def passed(self, table: pa.Table, more_rows: int) -> Passed:
+        """Return the rows that pass; with them there is `Room` for more rows of a matrix."""
+        kept = self._kept(table)
+        count = len(table) if kept is None else int(np.count_nonzero(kept))
+        codes: dict[int, Ints] = {}
+        if self._encoded:
+            wanted = Schema(tuple(self._schema.fields[i] for i in self._encoded))
+            matrix = encode(wanted, table.select(self._encoded), self._interner, more_rows=more_rows, kept=kept)
+            codes = dict(zip(self._encoded, Room(matrix, len(self._encoded)).rows(), strict=True))
+        if count and self._early is not None and self._early.alike:
+            first, alike = 0 if kept is None else int(kept.argmax()), self._early.alike
+            others = Schema(tuple(self._schema.fields[i] for i in alike))
+            one = encode(others, table.select(alike).slice(first, 1), self._interner)
+            codes |= {i: repeated(code, count) for i, code in zip(alike, one[:, 0].tolist(), strict=True)}
+        return Passed([codes.get(i, repeated(NULL, count)) for i in range(len(self._schema))], count)
+
+    def _kept(self, table: pa.Table) -> Bools | None:
+        """Return which rows pass; None where all do."""
+        kept = None if self._early is None else self._early.passing(table)
+        return None if kept is None or kept.all() else kept
+
+    def whole(self, table: pa.Table) -> Codes:
+        """Return the rows that pass, with all of their columns."""
+        return encode(self._schema, table, self._interner, kept=self._kept(table))
+
+
+class EarlyFilter:
+    """A filter at work on tables."""
+
+    def __init__(self, predicate: Bound, alike: list[int]) -> None:
+        self._predicate = compile_scalar(predicate)
+        self.alike = alike
+        """The columns that it alone reads."""
+
+    def passing(self, table: pa.Table) -> Bools:
+        """Return which rows pass: a part after the other, so that what is worked out of it stays in the caches."""
+        kept = np.empty(len(table), np.bool_)
+        done = 0
+        for batch in table.to_batches(max_chunksize=PART):
+            n = len(batch)
+            passed = self._predicate(batch.columns, n)
+            if passed.null_count:
+                passed = passed.fill_null(False)
+            kept[done : done + n] = passed.to_numpy(zero_copy_only=False)
+            done += n
+        return kept
+
+
+def large_tables(graph: Graph, node: Input, interner: Interner) -> LargeTables | None:
+    """Return how an input's large tables are encoded; None where all of each is read."""
+    if node.unique or node.key:  # whole rows are held
+        return None
+    columns, read, early = frozenset(range(len(node.schema))), frozenset(columns_read(graph, node)), None
+    readers = [reader for reader, _ in graph.consumers(node)]
+    if len(readers) == 1 and isinstance(readers[0], Filter):
+        behind = frozenset(columns_read(graph, readers[0]))
+        if _is_worth_doing_early(readers[0].predicate, node.schema, behind, interner):
+            early = EarlyFilter(readers[0].predicate, sorted(read - behind))
+            read = behind
+    if early is None and read == columns:
+        return None
+    may_fail = read != columns and any(map(can_fail, _expressions(graph, node)))
+    return LargeTables(node.schema, read, interner, early, may_fail=may_fail)
+
+
+def _is_worth_doing_early(predicate: Bound, schema: Schema, behind: frozenset[int], interner: Interner) -> bool:
+    """Return whether a filter's work is done on tables; not where it may fail, or where that would be no saving."""
+    read = frozenset(column_uses(predicate))
+    # What a table holds and what codes stand for is the same but of floats, of which some are one value for us.
+    if can_fail(predicate) or not read or any(_has_floats(schema.fields[i].dtype) for i in read):
+        return False
+    # To look again at all that pass would take as long, but for comparisons of codes and where all are alike.
+    return not read & behind or compile_comparisons(predicate, interner) is not None
+
+
+def _expressions(graph: Graph, node: Node) -> Iterator[Bound]:
+    """Iterate over the expressions that are worked out of a node's rows, whose errors show these."""
+    for reader, _ in graph.consumers(node):
+        if isinstance(reader, Map):
+            yield from reader.columns
+        elif isinstance(reader, Filter):
+            yield reader.predicate
+            yield from _expressions(graph, reader)
+
+
+def _has_floats(dtype: DType) -> bool:
+    return dtype.name == "float64" or (dtype.element is not None and _has_floats(dtype.element))
