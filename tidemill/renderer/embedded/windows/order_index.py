@@ -156,17 +156,13 @@ class OrderIndex:
         return self._groups
 
     def _count_of_groups(self, chunk: int) -> int:
-        """Return how many peer groups begin in a chunk: of one outside of memory it is known, if its first row does."""
-        known = self._chunks[chunk].groups if self._begins_by_number(chunk) else None
+        """Return how many peer groups begin in a chunk: of one outside of memory it is known, and its first row does."""
+        known = self._chunks[chunk].groups
         return len(self._starts(chunk)) if known is None else known
-
-    def _begins_by_number(self, chunk: int) -> bool:
-        """Return whether a chunk's first row has another sort number than the one before it."""
-        return chunk == 0 or self._chunks[chunk - 1].last != self._chunks[chunk].first
 
     def _is_first(self, chunk: int) -> bool:
         """Return whether a chunk's first row begins a peer group."""
-        if self._begins_by_number(chunk):
+        if chunk == 0 or self._chunks[chunk - 1].last != self._chunks[chunk].first:
             return True
         before, here = self._chunks[chunk - 1].codes, self._chunks[chunk].codes
         return any(before.item(row, -1) != here.item(row, 0) for row in self.by)
