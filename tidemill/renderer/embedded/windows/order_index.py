@@ -65,7 +65,7 @@ class OrderIndex:
         found = OrderIndex((), *by)
         found._stored = [StoredChunk(page, found._numbers) for page in pages]
         found._hold([*found._stored])
-        found.code_at(0, 0)  # it was read to see whose rows these are, and counts as held from now on
+        found.number_at(0)  # it was read to see whose rows these are, and counts as held from now on
         return found
 
     def state(self) -> list[Chunk]:
@@ -156,7 +156,7 @@ class OrderIndex:
         return self._groups
 
     def _count_of_groups(self, chunk: int) -> int:
-        """Return how many peer groups begin in a chunk: of one outside of memory it is known, and its first row does."""
+        """Return how many peer groups begin in a chunk; of one outside of memory that is known."""
         known = self._chunks[chunk].groups
         return len(self._starts(chunk)) if known is None else known
 
@@ -408,11 +408,6 @@ class OrderIndex:
         return self._chunks[chunk].leads.item(at)
 
     # -- cutting out and summarising -----------------------------------------------------------------------------------
-
-    def code_at(self, column: int, place: int) -> int:
-        """Return the code of a column in the row at a place."""
-        chunk, at = self._at(place)
-        return self._chunks[chunk].codes.item(column, at)
 
     def pieces(self, low: int, high: int) -> list[Codes]:
         """Return the rows from one place up to another, as they lie in chunks."""
