@@ -258,7 +258,7 @@ class _Cuts:
 
     def __init__(self, parts: Sequence[_Part]) -> None:
         pieces = [piece for part in parts for piece in part.partition.pieces_of(part.runs.first, part.runs.end)]
-        before = sum([piece.shape[1] for piece in pieces])
+        before: int = sum([piece.shape[1] for piece in pieces])
         edits = _moved(parts)
         self._before = before
         """How many rows there are before the edits."""
