@@ -93,7 +93,7 @@ class EarlyStop(NamedTuple):
         after = edited(before, edits._replace(places=edits.places - low))
         differing = self._differing(index, before, after, (low, high))
         if not differing:
-            return low if self.backwards else high
+            return low  # or any other place among them
         for start, codes, of_part in index.walk(low if self.backwards else high, back=self.backwards):
             if start + codes.shape[1] <= limit if self.backwards else start >= limit:
                 return None
