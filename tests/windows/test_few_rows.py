@@ -9,6 +9,7 @@ from window_steps import changes
 import tidemill as tm
 from tidemill.renderer.embedded.windows import changes as in_columns
 from tidemill.renderer.embedded.windows import scalar
+from tidemill.testing import check_equivalent, time_by_time
 
 CALLS = {"n": tm.count("x"), "total": tm.sum("x"), "mean": tm.avg("x"), "least": tm.min("x"), "most": tm.max("x")}
 NUMBERS = st.none() | st.integers(-3, 3) | st.sampled_from([2**61, -(2**61), 2**53 + 1])
@@ -100,3 +101,13 @@ def test_each_call_by_itself_is_that_of_columns(small_is_large, monkeypatch, nam
     monkeypatch.setattr(scalar, "ROWS", -1)
     monkeypatch.setattr(in_columns, "FEW", 0)
     assert changed([name], steps) == found
+
+
+@pytest.mark.parametrize("by", ["t", tm.desc("t")], ids=["up", "down"])
+def test_one_row_in_frames_by_value(small_is_large, by):
+    """The rows that it changes look further than it does, to both sides."""
+    flow = tm.Dataflow()
+    frame = tm.Window.order_by(by).range_between(-6, 3)
+    flow.output("y", flow.input("x", {"t": "int64", "x": "int64"}).with_columns(y=tm.sum("x").over(frame)))
+    loaded = [((t, 1 << t), 0, 1) for t in range(40)]
+    check_equivalent(flow, {"x": [*loaded, ((20, 7), 1, 1), ((25, 1 << 25), 2, -1)]}, batchings=[time_by_time])

@@ -9,8 +9,8 @@ from tidemill.expressions.types import INT64
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
+from tidemill.renderer.embedded.windows.early_stop import known_place
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
-from tidemill.renderer.embedded.windows.row_offsets import known_place
 
 CHUNKS = st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=1, max_size=5)
 

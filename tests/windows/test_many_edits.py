@@ -116,6 +116,24 @@ def test_edits_at_once_make_what_they_make_one_by_one(drawn, groups_known, asked
             assert at_once.end_of_peers(place) == one_by_one.end_of_peers(place)
 
 
+@pytest.mark.parametrize(("gone", "come"), [((1, 0), (1, 5)), ((1, 5), (1, 0))])
+def test_groups_are_counted_anew_where_an_edit_moves_the_first_peer_to_another_chunk(gone, come, small_is_large):
+    """The last row of a chunk is, or was, the first peer of the next chunk's rows, of which no other is edited."""
+    order = RowOrder([SortColumn(0, INT64), SortColumn(1, INT64)], Interner())
+    index = partition_of(order, [(0, 0), gone, (1, 7), (1, 8), (2, 0), (2, 1)])
+    assert [index.count_groups(place) for place in range(7)] == [0, 1, 2, 2, 2, 3, 3]
+    for row, copies in ((gone, -1), (come, 1)):
+        index.apply(Edits(np.array([index.place_of(list(row))]), np.array([row]).T, np.array([copies])))
+        rows = index.cut(0, len(index)).T.tolist()
+        anew = partition_of(order, rows)
+        assert index.groups == anew.groups
+        assert [index.count_groups(p) for p in range(len(rows) + 1)] == [
+            anew.count_groups(p) for p in range(len(rows) + 1)
+        ]
+        starts = np.arange(index.groups + 2)
+        assert index.group_starts(starts).tolist() == anew.group_starts(starts).tolist()
+
+
 @examples(100)
 @given(partitions(), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=5))
 @pytest.mark.usefixtures("small_is_large")

@@ -8,7 +8,6 @@ from running import examples
 
 import tidemill as tm
 from tidemill.errors import ExpressionError
-from tidemill.renderer.embedded.windows import on_close
 from tidemill.testing import check_equivalent
 
 CALLS = {
@@ -111,18 +110,6 @@ def test_refused_steps_leave_no_trace(found, marks, compacted):
         return run
 
     assert follow(start, found, marks, lambda run, time: refuse(run, time + 1)) == undisturbed(found, marks)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("few", [0, 3])
-@examples(20)
-@given(found=updates(), marks=told())
-def test_rows_that_are_not_at_hand_are_found(few, found, marks):
-    """Up to so many rows are at hand: none, or only sometimes all."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(on_close, "FEW", few)
-        changes = undisturbed(found, marks)
-    assert changes == undisturbed(found, marks)
 
 
 def test_kept_times_stay_readable():

@@ -133,3 +133,22 @@ def test_finding_a_call_in_a_flow_and_running_it_warns_no_more():
         flow = tm.Dataflow()
         flow.output("y", collection(flow).with_columns(n=tm.count().over(window)))
         flow.start().advance()
+
+
+BESIDE = {"rows": [(1, 4), (-4, -1)], "groups": [(1, 2), (-2, -1)], "range": [(1, 2), (-2, -1)]}
+
+
+@pytest.mark.parametrize("out", ["ties", "group", "current row"])
+def test_a_row_outside_of_its_frame_does_not_come_back_where_its_ties_are_left_out(out):
+    """Whole columns of values, and peer groups that are taken as a row each."""
+    window, frames = tm.Window.order_by("t"), [(mode, *bounds) for mode, some in BESIDE.items() for bounds in some]
+    calls = [tm.max("x"), tm.min("x"), tm.sum("x"), tm.count(), tm.last_value("x")]
+    flow = tm.Dataflow("beside")
+    columns = {
+        f"{mode} {low} {number}": call.over(getattr(window, f"{mode}_between")(low, high).exclude(out))
+        for mode, low, high in frames
+        for number, call in enumerate(calls)
+    }
+    flow.output("y", flow.input("x", {"t": "int64", "x": "int64"}).with_columns(**columns))
+    rows = [((i // 3, 100 + i * 7 % 12), i % 2, 1) for i in range(12)]
+    check_equivalent(flow, {"x": rows}, batchings=[all_at_once])

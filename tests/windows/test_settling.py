@@ -90,6 +90,14 @@ def test_what_is_beaten_later_costs_the_rows_up_to_there(window, place, in_order
     assert looked_at[2] > 3900
 
 
+@pytest.mark.parametrize("window", [SO_FAR, BY_VALUE, W.groups_between(tm.UNBOUNDED, 1)])
+def test_what_the_last_row_beats(window, in_order):
+    """There is no row behind the one that decides; of an edit by itself, and of two far from each other."""
+    rows = [(0, t, 90 if t == 2999 else t % 30) for t in range(3000)]
+    changed(of(tm.max("x"), window), rows, ([(0, 2000, 70)], []), ([(0, 1000, 60), (0, 2500, 80)], []))
+    assert len(in_order) == 2
+
+
 def test_terms_that_cancel_out_cost_the_rows_between_them(in_order, looked_at):
     rows = [(0, t, t % 30) for t in range(COUNT)]
     changed(of(tm.sum("x"), SO_FAR), rows, ([(0, 100, 7), (0, 1100, -7)], []))

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from tidemill.algorithms.prefix_sums.columns import lined_up, shortened
-from tidemill.algorithms.prefix_sums.combiners import Combiner
+from tidemill.algorithms.prefix_sums.combiners import Combiner, split
 from tidemill.algorithms.prefix_sums.routing import PATH, BlockShape, Routes, depth, routes
 from tidemill.collections.collection import Collection
 from tidemill.collections.ordered_lists import ordered_lists
@@ -41,10 +41,7 @@ class StateColumns:
 
     def split(self, columns: Sequence[Any]) -> Iterable[tuple[Combiner, Sequence[Any]]]:
         """Return each combiner with its part of the columns."""
-        at = 0
-        for c in self.combiners:
-            yield c, columns[at : at + len(c.types)]
-            at += len(c.types)
+        return split(self.combiners, columns)
 
     def whole(self, columns: Sequence[Sequence[Any]]) -> list[Any]:
         """Return the state of each sum over lists of states, by column."""

@@ -217,18 +217,20 @@ def copy_numbers(places: pa.Array, offsets: Ints) -> Ints:
 # -- paths ------------------------------------------------------------------------------------------------------------
 
 
-def extended(paths: ListColumn, values: pa.Array, taken: Ints) -> ListColumn:
-    """Return each row's path with one more value: that at this place."""
-    both = paths.which * (len(values) + 1) + taken
+def extended(paths: ListColumn, values: pa.Array, change: Ints) -> ListColumn:
+    """Return each row's path with a value appended, by number, as it is (-1), without its last (-2), or empty (-3)."""
+    both = paths.which * (len(values) + 3) + change + 3
     first, which = different(both)
+    change = change.take(first)
     starts: Ints = paths.starts.take(first)
     lengths: Ints = paths.ends.take(first) - starts
-    old = paths.values.take(pa.array(ranges(starts, lengths)))
-    made = pa.concat_arrays([old, values.take(pa.array(taken.take(first)))])
-    owner = np.arange(len(first))
-    order = np.concatenate((owner.repeat(lengths), owner)).argsort(kind="stable")
-    offsets = np.concatenate((np.zeros(1, np.int64), (lengths + 1).cumsum()))
-    return ListColumn(made.take(pa.array(order)), offsets, which)
+    kept = np.where(change == -3, 0, lengths - (change == -2))  # noqa: PLR2004 - see above
+    pool = pa.concat_arrays([paths.values, values])
+    owner, more = np.arange(len(first)), (change >= 0).nonzero()[0]
+    order = np.concatenate((owner.repeat(kept), more)).argsort(kind="stable")
+    taken = np.concatenate((ranges(starts, kept), len(paths.values) + change.take(more))).take(order)
+    offsets = np.concatenate((np.zeros(1, np.int64), (kept + (change >= 0)).cumsum()))
+    return ListColumn(pool.take(pa.array(taken)), offsets, which)
 
 
 def shortened(paths: ListColumn) -> tuple[ListColumn, pa.Array]:

@@ -114,6 +114,14 @@ class Combiner(abc.ABC):
         return None
 
 
+def split(combiners: Iterable[Combiner], columns: Sequence[Any]) -> Iterable[tuple[Combiner, Sequence[Any]]]:
+    """Return each combiner with its part of the columns of states."""
+    at = 0
+    for c in combiners:
+        yield c, columns[at : at + len(c.types)]
+        at += len(c.types)
+
+
 def lined_up(states: States, offsets: Ints, before: States, *, inclusive: bool) -> tuple[list[pa.Array], Ints, Ints]:
     """Return lists of states, each behind what comes before it, and for each state where those before it are."""
     lengths, lists = np.diff(offsets), np.arange(len(offsets) - 1)

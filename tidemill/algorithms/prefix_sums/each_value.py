@@ -22,9 +22,14 @@ def each_value(rows: Collection, function: Callable[..., Any], arguments: Sequen
     return apply_table(rows, _Each(function, result), arguments, keep=rows.schema.names)
 
 
+def arrow_of(column: Column) -> pa.Array:
+    """Return a column as Arrow has it."""
+    return column.to_arrow() if isinstance(column, ListColumn) else column
+
+
 def python_values(column: Column) -> list[Any]:
     """Return values as rows have them, lists as tuples."""
-    arrow = column.to_arrow() if isinstance(column, ListColumn) else column
+    arrow = arrow_of(column)
     values: list[Any] = arrow.to_pylist()
     return [_tuples(v) for v in values] if pa.types.is_list(arrow.type) else values
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tidemill.algorithms import combine
 from tidemill.algorithms.prefix_sums.blocks import PLACES
-from tidemill.algorithms.prefix_sums.columns import Lists, copy_numbers, different, lined_up, positions, ranges
+from tidemill.algorithms.prefix_sums.columns import Lists, copy_numbers, extended, lined_up, positions, ranges
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums, order_sums
 from tidemill.algorithms.prefix_sums.routing import PATH
 from tidemill.collections.collection import Collection
@@ -222,7 +222,7 @@ class _Step(TableFunction):
         pool = pa.concat_arrays([places, path.values])
         at = np.where(end, found, np.where(up, len(places) + path.ends - 1, -1))
         stage = np.where(up, _UP, np.where(down, _DOWN, _DONE))
-        moved = _moved_paths(path, places, np.where(down, found, np.where(up, -2, np.where(end, -1, -3))))
+        moved = extended(path, places, np.where(down, found, np.where(up, -2, np.where(end, -1, -3))))
         return [pool.take(pa.array(at, mask=at < 0)), pa.array(stage), pa.array(left), moved]
 
 
@@ -230,22 +230,6 @@ def _totals(inside: Lists) -> Ints:
     """Return how many rows there are before each thing in all lists end to end."""
     counts = inside.values[1].fill_null(0).to_numpy(zero_copy_only=False)
     return np.concatenate((np.zeros(1, np.int64), counts.cumsum()))
-
-
-def _moved_paths(path: ListColumn, places: pa.Array, change: Ints) -> ListColumn:
-    """Return paths with the place of a number appended, as they are (-1), without their last (-2), or empty (-3)."""
-    both = path.which * (len(places) + 3) + change + 3
-    first, which = different(both)
-    change = change.take(first)
-    starts: Ints = path.starts.take(first)
-    lengths: Ints = path.ends.take(first) - starts
-    kept = np.where(change == -3, 0, lengths - (change == -2))  # noqa: PLR2004 - see above
-    pool = pa.concat_arrays([path.values, places])
-    owner, more = np.arange(len(first)), (change >= 0).nonzero()[0]
-    order = np.concatenate((owner.repeat(kept), more)).argsort(kind="stable")
-    taken = np.concatenate((ranges(starts, kept), len(path.values) + change.take(more))).take(order)
-    offsets = np.concatenate((np.zeros(1, np.int64), (kept + (change >= 0)).cumsum()))
-    return ListColumn(pool.take(pa.array(taken)), offsets, which)
 
 
 @attrs.frozen

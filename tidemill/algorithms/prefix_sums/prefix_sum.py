@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.algorithms.prefix_sums.blocks import PLACES, StateColumns
-from tidemill.algorithms.prefix_sums.columns import copy_numbers, lined_up, positions, ranges, sort_key
+from tidemill.algorithms.prefix_sums.columns import copy_numbers, extended, lined_up, positions, ranges, sort_key
+from tidemill.algorithms.prefix_sums.each_value import arrow_of
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums, order_sums
 from tidemill.algorithms.prefix_sums.routing import PATH, depth, route_down
 from tidemill.collections.collection import Collection
@@ -162,7 +163,7 @@ class _Spread(TableFunction):
     def columns(self, *arguments: Any) -> tuple[Ints, Sequence[Column]]:
         path, *rest = arguments
         width = len(self.states.flat)
-        lists, before = lined_up(*rest[: width + 1]), [_arrow(c) for c in rest[width + 1 :]]
+        lists, before = lined_up(*rest[: width + 1]), [arrow_of(c) for c in rest[width + 1 :]]
         lengths = lists.ends - lists.starts
         at = pa.array(ranges(lists.starts, lengths))
         places, *states = (v.take(at) for v in lists.values)
@@ -175,7 +176,8 @@ class _Spread(TableFunction):
             else:
                 made += combiner.scan_rows(own, offsets, earlier, inclusive=self.inclusive)
         if self.inner:
-            return owner, [_appended(path, owner, places), *made]
+            outer = ListColumn(path.values, path.offsets, path.which.take(owner))
+            return owner, [extended(outer, places, np.arange(len(owner))), *made]
         copy = copy_numbers(places, offsets)
         if self.copies:
             return owner, [places, pa.array(copy), *made]
@@ -183,16 +185,6 @@ class _Spread(TableFunction):
             first = pa.array(copy == 0)
             return owner[copy == 0], [c.filter(first) for c in (places, *made)]
         return owner, [places, *made]
-
-
-def _appended(path: ListColumn, owner: Ints, places: pa.Array) -> ListColumn:
-    """Return the path of each row's block with a place appended; all are different."""
-    starts, lengths = path.starts.take(owner), (path.ends - path.starts).take(owner)
-    old = path.values.take(pa.array(ranges(starts, lengths)))
-    rows = np.arange(len(owner))
-    order = np.concatenate((rows.repeat(lengths), rows)).argsort(kind="stable")
-    offsets = np.concatenate((np.zeros(1, np.int64), (lengths + 1).cumsum()))
-    return ListColumn(pa.concat_arrays([old, places]).take(pa.array(order)), offsets, rows)
 
 
 @attrs.frozen
@@ -214,7 +206,7 @@ class _PrefixAt(TableFunction):
     def columns(self, *arguments: Any) -> tuple[Ints, Sequence[Column]]:
         place, *rest = arguments
         width = len(self.states.flat)
-        lists, before = lined_up(*rest[: width + 1]), [_arrow(c) for c in rest[width + 1 :]]
+        lists, before = lined_up(*rest[: width + 1]), [arrow_of(c) for c in rest[width + 1 :]]
         rows = np.arange(len(place))
         places, *states = lists.values
         ends = positions(lists, places, rows, place, "left")
@@ -224,11 +216,7 @@ class _PrefixAt(TableFunction):
 
 def _together(states: StateColumns, left: Sequence[Column], right: Sequence[Column]) -> list[Column]:
     """Return, row by row, two states combined."""
-    both = [pa.concat_arrays([_arrow(a), _arrow(b)]) for a, b in zip(left, right, strict=True)]
+    both = [pa.concat_arrays([arrow_of(a), arrow_of(b)]) for a, b in zip(left, right, strict=True)]
     rows = np.arange(len(both[0]) // 2 if both else 0)
     turn = pa.array(np.stack((rows, rows + len(rows)), axis=1).ravel())
     return states.fold([b.take(turn) for b in both], 2 * rows, 2 * rows + 2)
-
-
-def _arrow(column: Column) -> pa.Array:
-    return column.to_arrow() if isinstance(column, ListColumn) else column

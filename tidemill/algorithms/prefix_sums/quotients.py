@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.algorithms.prefix_sums.columns import ranges, sort_key
-from tidemill.algorithms.prefix_sums.combiners import Combiner, Count, State, States, WholeSum, lined_up
-from tidemill.algorithms.prefix_sums.each_value import each_value
+from tidemill.algorithms.prefix_sums.combiners import Combiner, Count, State, States, WholeSum, lined_up, split
+from tidemill.algorithms.prefix_sums.each_value import arrow_of, each_value
 from tidemill.algorithms.prefix_sums.packing import unpacked
 from tidemill.algorithms.prefix_sums.python_combiners import ExactSum, InPython
 from tidemill.boundary.exact_sums import Exact, mean, root, variance
 from tidemill.boundary.list_columns import list_array, list_parts
 from tidemill.expressions.schema import Field
-from tidemill.expressions.table_functions import Column, Ints, ListColumn
+from tidemill.expressions.table_functions import Column, Ints
 from tidemill.expressions.types import FLOAT64, DType, list_type
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Quotient(Combiner):
         return [column for s in self.sums for column in s.states_of(values)]
 
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
-        for one, columns in self._split(names):
+        for one, columns in split(self.sums, names):
             values = one.lifted(values, argument, columns)
         return values
 
@@ -70,30 +70,24 @@ class Quotient(Combiner):
         return each_value(sums, made, names, Field(result, self.result_type))
 
     def combined(self, left: State, right: State) -> State:
-        pairs = zip(self._split(left), self._split(right), strict=True)
+        pairs = zip(split(self.sums, left), split(self.sums, right), strict=True)
         return tuple(v for (one, a), (_, b) in pairs for v in one.combined(tuple(a), tuple(b)))
 
     def fold(self, states: States, starts: Ints, ends: Ints) -> Sequence[Column]:
-        return [c for one, own in self._split(states) for c in one.fold(own, starts, ends)]
+        return [c for one, own in split(self.sums, states) for c in one.fold(own, starts, ends)]
 
     def scan(self, states: States, offsets: Ints, before: States, *, inclusive: bool = False) -> Sequence[Column]:
-        pairs = zip(self._split(states), self._split(before), strict=True)
+        pairs = zip(split(self.sums, states), split(self.sums, before), strict=True)
         scans = (one.scan(own, offsets, earlier, inclusive=inclusive) for (one, own), (_, earlier) in pairs)
         return [column for columns in scans for column in columns]
 
     def of_one_place(self, columns: Sequence[str]) -> Sequence[Any] | None:
-        parts = [one.of_one_place(own) for one, own in self._split(columns)]
+        parts = [one.of_one_place(own) for one, own in split(self.sums, columns)]
         return None if any(part is None for part in parts) else [a for part in parts if part is not None for a in part]
 
     @property
     def by_column(self) -> bool:
         return all(s.by_column for s in self.sums)
-
-    def _split(self, columns: Sequence[Any]) -> Iterable[tuple[Combiner, Sequence[Any]]]:
-        at = 0
-        for one in self.sums:
-            yield one, columns[at : at + len(one.types)]
-            at += len(one.types)
 
 
 @attrs.frozen
@@ -182,7 +176,7 @@ class LastValues(_OfValues):
 
     def _values(self, states: States, starts: Ints, ends: Ints) -> tuple[pa.Array, Ints, Ints]:
         """Return all values, and where the last ones of the states from each start to before each end are."""
-        values, lengths = list_parts(_arrow(states[0]))
+        values, lengths = list_parts(arrow_of(states[0]))
         before = np.append(0, lengths.cumsum())
         ends = before.take(np.maximum(starts, ends))
         return values, np.maximum(before.take(starts), ends - self.kept), ends
@@ -205,10 +199,6 @@ class LastValues(_OfValues):
             return self.scan(states, offsets, before, inclusive=inclusive)
         values, starts, ends = self._values(*lined_up(states, offsets, before, inclusive=inclusive))
         return self.made.fold(self.made.states_of(values), starts, np.maximum(ends - self.left_out, starts))
-
-
-def _arrow(column: Column) -> pa.Array:
-    return column.to_arrow() if isinstance(column, ListColumn) else column
 
 
 @attrs.frozen

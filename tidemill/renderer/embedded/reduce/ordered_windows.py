@@ -129,7 +129,7 @@ class OrderedWindowsOperator(Operator):
         """How far changes reach; None where they may reach to an end of the partition."""
         self._evaluator = None
         if self._reach is not None:
-            self._evaluator = Evaluator(windows, self._types, self._reach, interner, self._kept)
+            self._evaluator = Evaluator(windows, self._types, self._reach, interner, kept)
         self._scalar = Scalar.of(windows, self._types, self._reach, self._kept)
         self._order = order_of_rows(windows, self._types, interner, self._width)
         self._by = KeyOrder(self._order, len(windows.order))
@@ -288,15 +288,15 @@ class OrderedWindowsOperator(Operator):
         few = self._scalar.changed(*edits[0]) if self._scalar is not None and len(edits) == 1 else None
         assert self._evaluator is not None
         found = [*self._evaluator.changed(edits)] if few is None else [few]
-        rows, gone = found[0]
-        if len(found) > 1:
-            gone = sum([some.gone for some in found])
-            parts = [*[some.rows[:, : some.gone] for some in found], *[some.rows[:, some.gone :] for some in found]]
-            rows = np.concatenate(parts, axis=1)
-        updates = self._room(rows.shape[1], time)
-        updates[:-2] = rows
+        gone = sum([some.gone for some in found])
+        updates = self._room(sum([some.rows.shape[1] for some in found]), time)
         updates[-1, :gone] = -1
-        return consolidated(updates) if _may_be_equal(rows[: len(self._kept)], gone, self._leading) else updates
+        gone_at, come_at = 0, gone
+        for rows, n in found:
+            updates[:-2, gone_at : gone_at + n] = rows[:, :n]
+            updates[:-2, come_at : come_at + rows.shape[1] - n] = rows[:, n:]
+            gone_at, come_at = gone_at + n, come_at + rows.shape[1] - n
+        return consolidated(updates) if _may_be_equal(updates[: len(self._kept)], gone, self._leading) else updates
 
     def _room(self, count: int, time: int) -> UpdateArray:
         """Return room for so many updates of the output, at a time; each with count 1."""

@@ -10,8 +10,9 @@ A step of a partition with `n` rows takes edits, rows that come or go, and gives
   holds the indexes of an operator, and goes back to what they were where a step fails; spilled chunks are read when
   they are looked at first.
 - `affected`: from edits to maximal runs of rows that may have other values, and the rows these look at; for all edits
-  together. `row_offsets` finds rows by how many values, or by an offset that each row has.
-- `early_stop`: where in a frame without a bound an edit ceases to matter.
+  together.
+- `early_stop`: how far from an edit it matters, to frames without a bound, and to rows that look for others by how many
+  values or by an offset of their own.
 - `changes`: the runs are cut out as they are and as they will be, evaluated in one call, and compared. Nothing of the
   output is kept. `range_partitions` evaluates ranges of one partition apart from one another, for Spark.
 - `frame`: the row ranges of frames, at most three for each row. `evaluate` and `aggregates` (`distinct` ones apart) are

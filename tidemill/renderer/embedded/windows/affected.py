@@ -35,10 +35,9 @@ from tidemill.renderer.embedded.kernels.codec import float_codes, float_values
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.stored_order import begins_of
 from tidemill.renderer.embedded.windows.chunks import Edits, edited
-from tidemill.renderer.embedded.windows.early_stop import EarlyStop, decisive
+from tidemill.renderer.embedded.windows.early_stop import EarlyStop, RowOffsets, decisive, known_place
 from tidemill.renderer.embedded.windows.frame import plus, prefix_counts, units
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
-from tidemill.renderer.embedded.windows.row_offsets import RowOffsets, known_place
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary
 
 _ENDS: Final = np.iinfo(np.int64)

@@ -334,7 +334,9 @@ def _greatest_of(numbers: Ints, parts: Sequence[Part]) -> Ints:
     time: any run is two of the table's, which may overlap.
     """
     result = np.full(len(parts[0][0]), NULL)
-    levels = [np.frexp(end - start)[1] - 1 for start, end in parts]  # of 0: -1
+    lengths = [end - start for start, end in parts]
+    level_of = np.frexp(np.arange(max(map(largest, lengths)) + 1))[1] - 1  # of 0: -1
+    levels = [level_of.take(length) for length in lengths]
     counts = [np.bincount(level + 1).tolist() for level in levels]
     table, most = numbers, max(map(len, counts)) - 2
     for power in range(most + 1):

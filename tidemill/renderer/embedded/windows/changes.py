@@ -1,7 +1,7 @@
 """Changes of calls' values by edits: the affected rows are cut out as they are and as they will be, and compared.
 
 Both are evaluated by the code that computes whole partitions, in one call for many runs. Nothing of the output is kept:
-what it was is computed once more. Of columns that no call reads only the rows that change are looked up.
+what it was is computed once more.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import numpy as np
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, first_numbers
 from tidemill.renderer.embedded.windows.affected import Reach, Runs, affected, looked_at
-from tidemill.renderer.embedded.windows.chunks import Changed, Edits, edited_pieces, places_from
+from tidemill.renderer.embedded.windows.chunks import Changed, Edits, edited, places_from
 from tidemill.renderer.embedded.windows.early_stop import EarlyStop
 from tidemill.renderer.embedded.windows.evaluate import call_values
 from tidemill.renderer.embedded.windows.frame import Excerpt, Partitions
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
+from tidemill.renderer.embedded.windows.ordering import run_lengths
 from tidemill.renderer.embedded.windows.scalar import FEW, run_of_few
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, summariser
 
@@ -55,14 +56,12 @@ class Evaluator:
     types: Sequence[DType]
     reach: Reach
     interner: Interner
-    kept: Ints
+    kept: Sequence[int]
     """Which of a row's codes come out again."""
     summarise: Summarise = attrs.field(init=False)
     stop: EarlyStop | None = attrs.field(init=False)
-    _keeps_all: bool = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_keeps_all", self.kept.tolist() == list(range(len(self.types))))
         object.__setattr__(self, "summarise", summariser(self.types, self.interner))
         object.__setattr__(self, "stop", self.reach.early_stop(self.summarise))
 
@@ -81,13 +80,10 @@ class Evaluator:
             parts += _parts(index, edits, runs)
         for block in _blocks(parts):
             cuts = _Cuts(block)
-            values = np.empty((len(self.windows.calls), cuts.codes.shape[1]), np.int64)
-            rows = Partitions(self.windows, self.types, Pieces([cuts.codes]), self.interner, self._excerpt(block))
+            rows = Partitions(self.windows, self.types, cuts, self.interner, self._excerpt(block))
+            values = np.empty((len(self.windows.calls), len(rows)), np.int64)
             call_values(rows, values)
-            places = cuts.differing(values, rows.asked)
-            codes = cuts.codes.take(places, axis=1)
-            codes = codes if self._keeps_all else codes.take(self.kept, axis=0)
-            yield Changed(np.concatenate((codes, values.take(places, axis=1))), int(places.searchsorted(cuts.middle)))
+            yield cuts.changed(values, rows.asked, self.kept)
 
     def _excerpt(self, parts: Sequence[_Part]) -> Excerpt:
         """Return where each of the cuts that have rows begins, and what there is of its partition around it."""
@@ -102,18 +98,16 @@ class Evaluator:
                 old.append((end - first, low - first, high - first, first, before, total))
                 new.append((end - first + come, low - first, high - first + come, first, before, total + of_all))
                 around.append((index, first, end))
-        cuts = [cut for cut in (*old, *new) if cut[0]]
-        sizes, low, high, rows, groups, totals = np.array([*zip(*cuts, strict=True)])
-        starts = sizes.cumsum() - sizes
+        cuts = [*old, *new]
 
         def summaries(values: list[Any]) -> list[Any]:
-            return [value for value, cut in zip(values * 2, (*old, *new), strict=True) if cut[0]]
+            return [value for value, cut in zip(values * 2, cuts, strict=True) if cut[0]]
 
-        return Excerpt(
-            starts, sizes, starts + low, starts + high, rows, groups, totals,
+        return _excerpt_of(
+            [cut for cut in cuts if cut[0]],
             lambda wanted: summaries([index.before(first, wanted, self.summarise) for index, first, _ in around]),
             lambda wanted: summaries([index.behind(end, wanted, self.summarise) for index, _, end in around]),
-        )  # fmt: skip
+        )
 
     # -- whole partitions ----------------------------------------------------------------------------------------------
 
@@ -158,23 +152,31 @@ class Evaluator:
     def values_of(self, cuts: Sequence[Cut]) -> tuple[Codes, Codes]:
         """Return the rows of cuts whose values are wanted, one after another, and the calls' values."""
         codes = Pieces([piece for cut in cuts for piece in cut.pieces])
-        given = np.array([sum(piece.shape[1] for piece in cut.pieces) for cut in cuts])
-        starts = given.cumsum() - given
-        skipped, wanted, totals, rows, groups = np.array([cut[1:6] for cut in cuts]).T
-        low = starts + skipped
-        excerpt = Excerpt(
-            starts, given, low, low + wanted, rows, groups, totals,
+        excerpt = _excerpt_of(
+            [
+                (sum([p.shape[1] for p in pieces]), skipped, skipped + wanted, rows_before, groups_before, total)
+                for pieces, skipped, wanted, total, rows_before, groups_before, *_ in cuts
+            ],
             lambda summary: [cut.before(summary) for cut in cuts],
             lambda summary: [cut.behind(summary) for cut in cuts],
-        )  # fmt: skip
+        )
         values = np.empty((len(self.windows.calls), len(codes)), np.int64)
         call_values(Partitions(self.windows, self.types, codes, self.interner, excerpt), values)
-        places = places_from(low, wanted)
+        places = places_from(excerpt.low, excerpt.high - excerpt.low)
         return codes.take(places), values.take(places, axis=1)
 
 
+def _excerpt_of(
+    cuts: Sequence[tuple[int, ...]], before: Callable[[Summary], list[Any]], behind: Callable[[Summary], list[Any]]
+) -> Excerpt:
+    """Return cuts as an excerpt: how many rows each has, which are asked for, rows and groups before, and all rows."""
+    sizes, low, high, rows, groups, totals = np.array([*zip(*cuts, strict=True)])
+    starts = sizes.cumsum() - sizes
+    return Excerpt(starts, sizes, starts + low, starts + high, rows, groups, totals, before, behind)
+
+
 class Pieces:
-    """Matrices of codes side by side, which are put together when they are asked for.
+    """Matrices of codes side by side, of which each column is put together when it is asked for.
 
     >>> rows = Pieces([np.array([[1, 2], [5, 6]]), np.array([[3], [7]])])
     >>> len(rows), rows[1].tolist(), rows.take(np.array([0, 2])).tolist()
@@ -184,20 +186,20 @@ class Pieces:
     def __init__(self, pieces: Sequence[Codes]) -> None:
         self._pieces = pieces
         self._length: int = sum([piece.shape[1] for piece in pieces])
+        self._columns: dict[int, Ints] = {}
 
     def __len__(self) -> int:
         return self._length
 
     def __getitem__(self, column: int) -> Ints:
-        if len(self._pieces) > 1:
-            self._pieces = [np.concatenate(self._pieces, axis=1)]
-        found: Ints = self._pieces[0][column]
+        found = self._columns.get(column)
+        if found is None:
+            found = self._columns[column] = np.concatenate([piece[column] for piece in self._pieces])
         return found
 
     def take(self, places: Ints) -> Codes:
         """Return the rows at some places."""
-        found: Codes = np.concatenate(self._pieces, axis=1).take(places, axis=1)
-        return found
+        return np.array([self[column].take(places) for column in range(len(self._pieces[0]))])
 
 
 # -- before and after edits --------------------------------------------------------------------------------------------
@@ -249,51 +251,61 @@ def _blocks(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
 
 
 class _Cuts:
-    """Rows cut out for runs: those before the edits, run by run, and then those after."""
+    """Rows cut out for runs: those before the edits, run by run, and then those after, the same but for edits.
+
+    Of columns that no call reads only the rows that change are looked up.
+    """
 
     def __init__(self, parts: Sequence[_Part]) -> None:
         pieces = [piece for part in parts for piece in part.partition.pieces_of(part.runs.first, part.runs.end)]
-        self.middle = sum([piece.shape[1] for piece in pieces])
-        """Where those after begin."""
-        self._edits: list[tuple[int, int]] = []
-        """Places among the rows before, and copies."""
-        moved, start = [], 0
-        for part in parts:
-            edits, size = _moved(part)
-            moved.append((edits, start, start + size))
-            self._edits += [(place + start, copies) for place, copies in edits.items()]
-            start += size
-        more = sum([copies for _, copies in self._edits])
-        self.codes: Codes = np.empty((len(edits.rows), 2 * start + more), np.int64)
-        before = self.codes[:, :start]
-        if pieces:
-            np.concatenate(pieces, axis=1, out=before)
-        after = [piece for edits, start, end in moved for piece in edited_pieces(before[:, start:end], edits)]
-        np.concatenate(after, axis=1, out=self.codes[:, self.middle :])
+        before: int = sum([piece.shape[1] for piece in pieces])
+        edits = _moved(parts)
+        self._before = before
+        """How many rows there are before the edits."""
+        self._pieces = Pieces([*pieces, edits.rows])
+        numbers = first_numbers(len(self._pieces))[None]
+        self._source: Ints = edited(numbers[:, :before], edits._replace(rows=numbers[:, before:]))[0]
+        """Which of these rows, or of the edits' behind them, is each row after."""
 
-    def differing(self, values: Codes, asked: Bools | None) -> Ints:
-        """Return the places of rows that go, come, or have other values, where these are asked for."""
-        changes, moved = np.zeros(self.codes.shape[1], np.bool_), self.middle
-        for place, copies in self._edits:
-            if copies < 0:
-                changes[place : place - copies] = True
-            else:
-                changes[place + moved : place + moved + copies] = True
-            moved += copies
-        old, new = (~changes).nonzero()[0].reshape(2, -1)  # the others are, one by one, the same before and after
-        differs = values.take(old, axis=1) != values.take(new, axis=1)
-        at = (differs[0] if len(differs) == 1 else differs.any(axis=0)).nonzero()[0]
-        old, new = old.take(at), new.take(at)
-        changes[old] = changes[new] = True if asked is None else asked.take(old)
-        return changes.nonzero()[0]
+    def __len__(self) -> int:
+        return self._before + len(self._source)
+
+    def __getitem__(self, column: int) -> Ints:
+        codes = self._pieces[column]
+        return np.concatenate((codes[: self._before], codes.take(self._source)))
+
+    def changed(self, values: Codes, asked: Bools | None, kept: Sequence[int]) -> Changed:
+        """Return the rows that go, come, or have other values, where these are asked for."""
+        stay = (self._source < self._before).nonzero()[0]
+        old, new = self._source.take(stay), stay + self._before
+        differ = values.take(old, axis=1) != values.take(new, axis=1)
+        differs = differ[0] if len(differ) == 1 else differ.any(axis=0)
+        if asked is not None:
+            differs &= asked.take(old)
+        changes = np.ones(len(self), np.bool_)
+        changes[old] = changes[new] = differs
+        places = changes.nonzero()[0]
+        gone = int(places.searchsorted(self._before))
+        source = np.concatenate((places[:gone], self._source.take(places[gone:] - self._before)))
+        rows = np.empty((len(kept) + len(values), len(places)), np.int64)
+        for row, column in zip(rows, kept, strict=False):
+            self._pieces[column].take(source, out=row, mode="clip")
+        values.take(places, axis=1, out=rows[len(kept) :], mode="clip")
+        return Changed(rows, gone)
 
 
-def _moved(part: _Part) -> tuple[Edits, int]:
-    """Return the edits of runs at their places among the rows cut out, and how many rows these are."""
-    _, edits, runs, _ = part
-    if len(runs.first) == 1:
-        return Edits(edits.places - runs.first, edits.rows, edits.copies), runs.end.item() - runs.first.item()
-    sizes = runs.end - runs.first
-    ends = sizes.cumsum()
-    moved = (ends - sizes - runs.first).repeat(np.append(runs.edits[1:], len(edits.places)) - runs.edits)
-    return Edits(edits.places + moved, edits.rows, edits.copies), ends.item(-1)
+def _moved(parts: Sequence[_Part]) -> Edits:
+    """Return the edits of runs at their places among the rows cut out."""
+    found, start = list[Edits](), 0
+    for _, edits, runs, _ in parts:
+        sizes = runs.end - runs.first
+        ends = sizes.cumsum() + start
+        moved = ends - sizes - runs.first
+        if len(moved) > 1:
+            moved = moved.repeat(run_lengths(runs.edits, len(edits.places)))
+        found.append(edits._replace(places=edits.places + moved))
+        start = ends.item(-1)
+    if len(found) == 1:
+        return found[0]
+    places, rows, copies = zip(*found, strict=True)
+    return Edits(np.concatenate(places), np.concatenate(rows, axis=1), np.concatenate(copies))

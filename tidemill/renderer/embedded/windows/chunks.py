@@ -152,11 +152,6 @@ def places_from(starts: Ints, counts: Ints) -> Ints:
 
 def edited(codes: Codes, edits: Edits) -> Codes:
     """Return rows with edits made at their places among them."""
-    return np.concatenate(edited_pieces(codes, edits), axis=1)
-
-
-def edited_pieces(codes: Codes, edits: Edits) -> list[Codes]:
-    """Return what `edited` does, in pieces."""
     pieces: list[Codes] = []
     done, rows = 0, edits.rows
     for number, (place, copies) in enumerate(edits.items()):
@@ -168,7 +163,7 @@ def edited_pieces(codes: Codes, edits: Edits) -> list[Codes]:
         else:
             done -= copies
     pieces.append(codes[:, done:])
-    return pieces
+    return np.concatenate(pieces, axis=1)
 
 
 def divided(edits: Edits, beyond: Bools, ends: Ints) -> Edits:

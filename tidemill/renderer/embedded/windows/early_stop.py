@@ -1,25 +1,34 @@
-"""Early stop: where in a frame without a bound an edit ceases to matter, because it is not the extreme or cancels out.
+"""Early stop: how far from an edit it matters, to frames without a bound and to rows that look for others.
 
-The value of such a frame depends on the summary of all rows up to some place. Where that is the same before an edit and
-after it, so it is for all rows beyond that look at this place: all but some, whose frames end before it, and the peers
-of the row there, where frames leave out peers. The summaries of chunks say where, not the rows one by one.
+The value of a frame without a bound depends on the summary of all rows up to some place. Where that is the same before
+an edit and after it, because it is not the extreme or cancels out, so it is for all rows beyond that look at this
+place: all but some, whose frames end before it, and the peers of the row there, where frames leave out peers.
+Other rows look for one so many values away, or at an offset of their own. The summaries of chunks say where these
+are, the number of values, the least offset and the greatest, not the rows one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from tidemill.expressions.bound import BoundLiteral
-from tidemill.expressions.types import DType
+from tidemill.expressions.types import INT64, DType
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, ValueCall
-from tidemill.renderer.embedded.kernels.updates import Codes, Ints
+from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints
 from tidemill.renderer.embedded.windows.chunks import Edits, edited
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
-from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, together
+from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, summariser, together
 
 _ADDED_UP: Final = ("known", "whole", "squares", "floats", "floats squared")
 """What differs by some rows, differs by all more of them."""
+_TYPES: Final[Mapping[int, DType]] = defaultdict(lambda: INT64)
+_SUMMARISE: Final = summariser(_TYPES, Interner())
+"""Of whole numbers, or of how many values there are: whatever their types."""
 _ENDS: Final = {"first_value": "first", "nth_value": "first", "last_value": "last"}
 
 
@@ -84,7 +93,7 @@ class EarlyStop(NamedTuple):
         after = edited(before, edits._replace(places=edits.places - low))
         differing = self._differing(index, before, after, (low, high))
         if not differing:
-            return low if self.backwards else high
+            return low  # or any other place among them
         for start, codes, of_part in index.walk(low if self.backwards else high, back=self.backwards):
             if start + codes.shape[1] <= limit if self.backwards else start >= limit:
                 return None
@@ -151,3 +160,88 @@ class EarlyStop(NamedTuple):
             else:
                 high = count
         return low
+
+
+# -- rows that look for others -----------------------------------------------------------------------------------------
+
+
+class RowOffsets(NamedTuple):
+    """Offsets that a column has: so many rows after each, or before."""
+
+    column: int
+    ahead: bool
+
+    def rows_looking_over(self, index: OrderIndex, low: int, high: int, slack: int) -> tuple[int, int]:
+        """Return the places from the first to the last row outside of some places that looks into or over these.
+
+        Those places are among them. ``slack`` is how many rows come or go in all: a row that looks so many places
+        beyond an end of the partition, or more, sees nothing before and after.
+        """
+        return self._farthest(index, low, slack, back=True), self._farthest(index, high, slack, back=False)
+
+    def _farthest(self, index: OrderIndex, place: int, slack: int, *, back: bool) -> int:
+        """Return how far rows from a place on, or back from it, look over it: up to the place itself for none."""
+        wanted = Summary("least" if self.ahead != back else "greatest", self.column)
+        most = self._back((index.before if back else index.behind)(place, wanted, _SUMMARISE))
+        found = place
+        for start, codes, of_part in index.walk(place, back=back):
+            nearest = start + codes.shape[1] - 1 if back else start
+            if (nearest - most >= place) != back:
+                break
+            if (nearest - self._back(of_part(wanted, _SUMMARISE)) >= place) != back:
+                continue
+            seen = self._seen(index, codes[self.column], start)
+            over = (seen >= place) & (seen < index.size + slack) if back else (seen < place) & (seen >= -slack)
+            at = over.nonzero()[0]
+            if len(at):
+                found = start + (at.item(0) if back else at.item(-1) + 1)
+        return found
+
+    def looked_at(self, index: OrderIndex, places: range, edits: Edits, slack: int) -> tuple[int, int]:
+        """Return from where to where rows at some places look, before edits among them and after, if in the partition.
+
+        These places are among them. ``slack`` is how many rows come or go in all.
+        """
+        low, high = first, end = places.start, places.stop
+        come = (edits.copies > 0).nonzero()[0]
+        parts = [(edits.places.item(i), edits.rows[self.column, i : i + 1]) for i in come.tolist()]
+        start = low
+        for piece in index.pieces(low, high):
+            parts.append((start, piece[self.column]))
+            start += piece.shape[1]
+        for start, offsets in parts:
+            seen = self._seen(index, offsets, start)
+            seen = seen.compress((seen >= -slack) & (seen < index.size + slack))
+            if len(seen):
+                first, end = min(first, int(seen.min()) - slack), max(end, int(seen.max()) + slack + 1)
+        return first, end
+
+    def _back(self, offset: int) -> int:
+        """Return how many rows back an offset goes; of NULL, none."""
+        if offset == NULL:
+            return 0
+        return -offset if self.ahead else offset
+
+    def _seen(self, index: OrderIndex, offsets: Ints, start: int) -> Ints:
+        """Return the places that rows from one on look at; of NULL, their own, and beyond the ends any beyond them."""
+        far = 4 * index.size + 1
+        offsets = np.where(offsets == NULL, 0, np.minimum(np.maximum(offsets, -far), far))
+        places = np.arange(start, start + len(offsets))
+        return places + offsets if self.ahead else places - offsets
+
+
+def known_place(index: OrderIndex, column: int, place: int, count: int, *, back: bool = False) -> int:
+    """Return the place up to which from another on so many rows have a value; going back, the place of the last.
+
+    Where there are fewer, the partition's end, or its begin.
+    """
+    if not count:
+        return place
+    wanted = Summary("known", column)
+    for start, codes, of_part in index.walk(place, back=back):
+        there = of_part(wanted, _SUMMARISE)
+        if there >= count:
+            known = (codes[column] != NULL).nonzero()[0]
+            return start + (int(known[-count]) if back else int(known[count - 1]) + 1)
+        count -= there
+    return 0 if back else index.size

@@ -28,10 +28,6 @@ from tidemill.renderer.embedded.windows.frame import Partitions
 from tidemill.renderer.embedded.windows.ordering import GivenRows, OrderedRows, chunks, in_order, run_lengths
 from tidemill.renderer.runs import failures
 
-FEW: Final = 1024
-"""Up to so many rows are at hand: they come and go soon, and in a spine most would be beside what takes them away."""
-
-
 NEVER: Final = 2**63 - 1
 """The time of what has not come."""
 
@@ -58,8 +54,6 @@ class _Touched(NamedTuple):
     counts: Ints
     released: Ints
     """When each row was released; -1 for before the step."""
-    others: UpdateArray | None
-    """The rows at hand of other partitions; None where none are at hand."""
 
 
 @operator_of(SlidingWindows, interner=True)
@@ -85,8 +79,6 @@ class SlidingWindowsOperator(AfterWatermark):
         layout = UpdateLayout(keys, self._types, 1, self.schedule.users)
         self._rows = Spine(layout, self.since, transaction)
         layout = UpdateLayout(keys, [*self._types[: node.keys], INT64, INT64], 1, self.schedule.users)
-        self._at_hand: UpdateArray | None = None
-        """The same rows, with their counts and without what has cancelled, where they are few; else None."""
         self._forgotten = Spine(layout, self.since, transaction)
         """Of each partition, how many rows and peer groups are not there any more."""
         self._due = HeldRows(self, node.keys, 0)
@@ -107,39 +99,18 @@ class SlidingWindowsOperator(AfterWatermark):
         every = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
         one, owner = numbered(every)
         keys = every.take(one, axis=1)
-        stored, others = self._stored(keys)
+        found, stored = self._rows.find(keys)
+        stored = consolidated(np.concatenate((found[None], stored[: self._width], stored[-1:])))
         before = stored.shape[1]
         if new is None:
-            return _Touched(keys, stored[0], stored[1:-1], stored[-1], np.full(before, -1), others)
+            return _Touched(keys, stored[0], stored[1:-1], stored[-1], np.full(before, -1))
         if new[-1].min() < 0:
             raise self._negative(new)
         both = np.empty((width + 3, before + new.shape[1]), np.int64)
         both[:-1, :before], both[-1, :before] = stored, -1
         both[0, before:], both[1:-2, before:] = owner[: new.shape[1]], new[:width]
         both[-2, before:], both[-1, before:] = new[-1], new[width]
-        return _Touched(keys, both[0], both[1:-2], both[-2], both[-1], others)
-
-    def _stored(self, keys: Codes) -> tuple[UpdateArray, UpdateArray | None]:
-        """Return the rows of partitions after the number of each one's key, and the others that are at hand, if any."""
-        here = self._few_at_hand()
-        if here is None:
-            found, stored = self._rows.find(keys)
-            return consolidated(np.concatenate((found[None], stored[: self._width], stored[-1:]))), None
-        count = keys.shape[1]
-        _, group = numbered(np.concatenate((keys, here[: self._keys]), axis=1))
-        key_of = np.full(len(group), -1)
-        key_of[group[:count]] = np.arange(count)
-        owner = key_of.take(group[count:])
-        touched = owner >= 0
-        return np.concatenate((owner[None], here)).compress(touched, axis=1), here.compress(~touched, axis=1)
-
-    def _few_at_hand(self) -> UpdateArray | None:
-        """Return the rows at hand, which are put there if they are few."""
-        rows = self._rows
-        if self._at_hand is None and rows.size <= FEW and rows.spilled is None:
-            every = rows.all_updates()
-            self._at_hand = consolidated(np.concatenate((every[: self._width], every[-1:])))
-        return self._at_hand
+        return _Touched(keys, both[0], both[1:-2], both[-2], both[-1])
 
     def _slide(self, touched: _Touched, times: Ints, marks: Ints) -> None:
         """Give the rows that are closed now, and forget those that nothing looks at any more."""
@@ -206,8 +177,6 @@ class SlidingWindowsOperator(AfterWatermark):
         """Hold what came, and no longer what is at places that are gone."""
         left = touched.counts - np.bincount(ordered.source.compress(gone), minlength=len(touched.counts))
         change = left - np.where(touched.released < 0, touched.counts, 0)
-        if touched.others is not None:
-            self._take_at_hand(touched, ordered, left)
         some = change.nonzero()[0]
         if len(some):
             updates = np.empty((self._width + 2, len(some)), np.int64)
@@ -215,26 +184,6 @@ class SlidingWindowsOperator(AfterWatermark):
             updates[-2] = np.maximum(touched.released.take(some), 0)
             updates[-1] = change.take(some)
             self._rows.append(updates if ordered.all_differ else consolidated(updates))
-
-    def _take_at_hand(self, touched: _Touched, ordered: OrderedRows, left: Ints) -> None:
-        """Have at hand what there is after the step, if that is not much."""
-        assert touched.others is not None
-        kept = left.nonzero()[0]
-        self.schedule.transaction.join(self, self._at_hand)
-        self._at_hand = None
-        if touched.others.shape[1] + len(kept) <= FEW:
-            rows = np.concatenate((touched.rows.take(kept, axis=1), left.take(kept)[None]))
-            every = np.concatenate((touched.others, rows if ordered.all_differ else consolidated(rows)), axis=1)
-            self._at_hand = every
-
-    def commit(self) -> None:
-        """Nothing is left to do: what is at hand is so already."""
-
-    def rollback(self, state: UpdateArray | None) -> None:
-        self._at_hand = state
-
-    def drop_derived(self) -> None:
-        self._at_hand = None
 
     def _count_before(self, touched: _Touched, rows: _Arrivals, values: Codes, gone: Bools, time: int) -> None:
         """Add to ranks what was forgotten before, and note what is forgotten now."""
@@ -283,10 +232,6 @@ class SlidingWindowsOperator(AfterWatermark):
         (key,) = decode_rows(Schema(fields[: self._keys]), new[: self._keys, [place]], self._interner)
         (row,) = decode_rows(Schema(tuple(fields[i] for i in own)), new[own][:, [place]], self._interner)
         return failures.negative_count(self.node, key, row, int(new[-1, place]))
-
-    @property
-    def bytes(self) -> int:
-        return super().bytes + (0 if self._at_hand is None else self._at_hand.nbytes)
 
     def spines(self) -> dict[str, Spine]:
         return {"sliding rows": self._rows, "forgotten": self._forgotten}

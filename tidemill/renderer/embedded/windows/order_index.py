@@ -65,7 +65,7 @@ class OrderIndex:
         found = OrderIndex((), *by)
         found._stored = [StoredChunk(page, found._numbers) for page in pages]
         found._hold([*found._stored])
-        found.code_at(0, 0)  # it was read to see whose rows these are, and counts as held from now on
+        found.number_at(0)  # it was read to see whose rows these are, and counts as held from now on
         return found
 
     def state(self) -> list[Chunk]:
@@ -156,17 +156,13 @@ class OrderIndex:
         return self._groups
 
     def _count_of_groups(self, chunk: int) -> int:
-        """Return how many peer groups begin in a chunk: of one outside of memory it is known, if its first row does."""
-        known = self._chunks[chunk].groups if self._begins_by_number(chunk) else None
+        """Return how many peer groups begin in a chunk; of one outside of memory that is known."""
+        known = self._chunks[chunk].groups
         return len(self._starts(chunk)) if known is None else known
-
-    def _begins_by_number(self, chunk: int) -> bool:
-        """Return whether a chunk's first row has another sort number than the one before it."""
-        return chunk == 0 or self._chunks[chunk - 1].last != self._chunks[chunk].first
 
     def _is_first(self, chunk: int) -> bool:
         """Return whether a chunk's first row begins a peer group."""
-        if self._begins_by_number(chunk):
+        if chunk == 0 or self._chunks[chunk - 1].last != self._chunks[chunk].first:
             return True
         before, here = self._chunks[chunk - 1].codes, self._chunks[chunk].codes
         return any(before.item(row, -1) != here.item(row, 0) for row in self.by)
@@ -412,11 +408,6 @@ class OrderIndex:
         return self._chunks[chunk].leads.item(at)
 
     # -- cutting out and summarising -----------------------------------------------------------------------------------
-
-    def code_at(self, column: int, place: int) -> int:
-        """Return the code of a column in the row at a place."""
-        chunk, at = self._at(place)
-        return self._chunks[chunk].codes.item(column, at)
 
     def pieces(self, low: int, high: int) -> list[Codes]:
         """Return the rows from one place up to another, as they lie in chunks."""

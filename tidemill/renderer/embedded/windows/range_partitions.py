@@ -171,7 +171,7 @@ def values_of(
         for rows, beside in ranges
     ]  # fmt: skip
     try:
-        return Evaluator(windows, types, reach, interner, np.zeros(0, np.int64)).values_of(cuts)
+        return Evaluator(windows, types, reach, interner, ()).values_of(cuts)
     except CallError as error:
         (row,) = Pieces([piece for cut in cuts for piece in cut.pieces]).take(np.array([error.row])).T
         raise CallError(error.call, row, error.reason) from None
