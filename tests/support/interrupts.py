@@ -1,8 +1,13 @@
-"""Ctrl-C at a chosen instruction: wherever a signal may be noticed, be it in Python's own modules."""
+"""Ctrl-C at a chosen instruction: wherever a signal may be noticed, be it in Python's own modules.
+
+Python looks for signals as a function begins, behind calls of functions in C, and where a loop begins anew. An
+exception at other instructions, such as those that end a handler, would leave Python itself in disorder.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import opcode
 import signal
 import sys
 import weakref
@@ -12,20 +17,26 @@ from typing import Any
 
 __all__ = ["interrupted", "instructions"]
 
+_LOOKS = {"RESUME", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD"}
+"""Instructions at which Python looks for signals, before the next one."""
+
 
 class _Tracer:
     def __init__(self, at: int) -> None:
         self.left = at
         self.where: str | None = None
+        self._looks = False
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
         frame.f_trace_opcodes = True
         if event == "opcode":
             self.left -= 1
-            if self.left <= 0 and self.where is None and not _is_finalizing(frame):
-                self.where = f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}"
-                sys.settrace(None)
-                signal.raise_signal(signal.SIGINT)
+            if self.left <= 0 and self.where is None:
+                if self._looks and not _is_finalizing(frame):
+                    self.where = f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}"
+                    sys.settrace(None)
+                    signal.raise_signal(signal.SIGINT)
+                self._looks = opcode.opname[frame.f_code.co_code[frame.f_lasti]] in _LOOKS
         return self
 
 
@@ -39,7 +50,7 @@ def _is_finalizing(frame: FrameType | None) -> bool:
 
 
 def interrupted(do: Callable[[], object], at: int) -> tuple[str | None, BaseException | None]:
-    """Call a function, and interrupt it before its instruction of this number; return where, and what it raised."""
+    """Call a function, and interrupt it at its instruction of this number, or soon after; return where, and what it raised."""
     tracer = _Tracer(at)
     error: BaseException | None = None
     before = sys.gettrace()
@@ -52,7 +63,10 @@ def interrupted(do: Callable[[], object], at: int) -> tuple[str | None, BaseExce
     finally:
         sys.settrace(before)
         signal.signal(signal.SIGINT, handler)
-    return tracer.where, error
+    try:
+        return tracer.where, error
+    finally:
+        del error  # which holds this function's variables: what it holds is to go as soon as nobody has it
 
 
 def instructions(do: Callable[[], object]) -> int:

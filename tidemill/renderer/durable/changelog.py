@@ -31,7 +31,8 @@ import pyarrow as pa
 from tidemill.boundary.results import Updates
 from tidemill.errors import StateError
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
-from tidemill.renderer.embedded.whole_file import in_place, sync_folder
+from tidemill.renderer.embedded.whole_file import put_in_place, sync_folder
+from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
 
 Moves: TypeAlias = "tuple[tuple[str, str], ...]"
@@ -60,8 +61,8 @@ class Changelog:
             if owner.exists() and not owner.stat().st_size:  # of a machine that failed once it was made
                 owner.unlink()
             if not owner.exists():
-                with in_place(owner, new=True) as file:
-                    file.write(json.dumps({"state": state}).encode())
+                said = json.dumps({"state": state}).encode()
+                put_in_place(owner, lambda file: file.write(said), new=True)
             sync_folder(self.folder)  # each time: who made what is in it may have died before that
             sync_folder(self.folder.parent)
             found = json.loads(owner.read_text(encoding="utf-8")).get("state")
@@ -85,7 +86,7 @@ class Changelog:
                 continue
             shown = self._of(output) / f"step-{step:010}.parquet"
             hidden = spares.take(shown.parent, step)
-            with hidden.open("wb") as file:
+            with deferred(), hidden.open("wb") as file, let_through():
                 pq.write_table(pa.concat_tables([part.to_arrow() for part in found]), file)
                 file.flush()
                 os.fsync(file.fileno())

@@ -16,6 +16,7 @@ import attrs
 from tidemill.errors import StateError
 from tidemill.renderer.durable import frames
 from tidemill.renderer.durable.commits import Commit
+from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
 
 _SEGMENT: Final = re.compile(r"log-(\d{10})")
@@ -33,7 +34,7 @@ class Entry:
     def frame(self) -> frames.Frame:
         """Return the whole frame, with its arrays; `StateError` where it is not what it was."""
         try:
-            with self.path.open("rb") as file:
+            with deferred(), self.path.open("rb") as file, let_through():
                 found = frames.read(file, self.start)
         except OSError as error:
             raise _unreadable(self.path, error) from error
@@ -77,7 +78,7 @@ class Log:
         """Return whether there are commits by now that were not there then."""
         if not self.segments:
             return False
-        with segment_path(folder, self.segments).open("rb") as file:
+        with deferred(), segment_path(folder, self.segments).open("rb") as file, let_through():
             return frames.read(file, self.tail) is not None
 
 
@@ -95,7 +96,7 @@ def segment_number(name: str) -> int | None:
 def may_build_upon(another: Path, number: int) -> bool:
     """Return whether who made another file, where there is one, may have read the commit of this number before it."""
     try:
-        with another.open("rb") as file:
+        with deferred(), another.open("rb") as file, let_through():
             first = frames.read(file, 0)
     except FileNotFoundError:
         return False
@@ -134,7 +135,7 @@ def _read(path: Path) -> list[tuple[int, frames.Frame]]:
     """Return the frames of a file, without their arrays, and where each begins."""
     found: list[tuple[int, frames.Frame]] = []
     try:
-        with path.open("rb") as file:
+        with deferred(), path.open("rb") as file, let_through():
             size = file.seek(0, 2)
             at = 0
             while at < size and (frame := _frame(path, file, at)) is not None:

@@ -115,10 +115,10 @@ def open_state(
         )
         if not log.knows_functions:  # versions of them, above all: what is compared the next time
             recorder.checkpoint_soon()
+        return attrs.evolve(state, recorder=recorder, steps=log.last.step, sources=log.last.sources)
     except BaseException:
         log.close()
         raise
-    return attrs.evolve(state, recorder=recorder, steps=log.last.step, sources=log.last.sources)
 
 
 def _state(
