@@ -8,18 +8,69 @@ looked at again. What is not whole before others was damaged.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final, Self
 
 import attrs
 
 from tidemill.errors import StateError
 from tidemill.renderer.durable import frames
-from tidemill.renderer.durable.commits import Commit
 from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
 
 _SEGMENT: Final = re.compile(r"log-(\d{10})")
+
+
+@attrs.frozen
+class Base:
+    """What a log begins with, and begins with anew at every checkpoint: the commits after it are steps and notes."""
+
+    id: str
+    """What tells this state from all others."""
+    keep: int
+    passes: tuple[str, ...] = attrs.field(converter=tuple)
+    """The passes that the graph went through."""
+    graph: tuple[str, ...] = attrs.field(converter=tuple)
+    """The description of the dataflow."""
+    file: str | None
+    """The checkpoint; None where nothing has been done."""
+    checksum: str | None
+    """That of the file."""
+    functions: Mapping[str, Any] | None = None
+    """What is known of the users' functions; None in a folder of before this was written down."""
+
+
+@attrs.frozen
+class Commit:
+    """How a run stands after a step, after a note of what changed beside it, or at a base that the next build upon."""
+
+    number: int
+    """Commits before this one."""
+    step: int
+    """Steps taken so far."""
+    sources: Mapping[str, int]
+    """The last batch taken from each source."""
+    changelogs: Mapping[str, list[str]]
+    """The outputs that are written to each folder of changes."""
+    shown: tuple[tuple[str, str], ...]
+    """Files of changes: where each was, and where it has to be once this is committed.
+
+    Those of this commit, and of others before it where the disk may not know of the move yet.
+    """
+    base: Base | None = None
+
+    def text(self) -> dict[str, Any]:
+        """Return what stands in the frame."""
+        return {**attrs.asdict(self, recurse=False), "base": None if self.base is None else attrs.asdict(self.base)}
+
+    @classmethod
+    def of(cls, frame: frames.Frame) -> Self:
+        """Return what was written."""
+        text = frame.text
+        base = None if text["base"] is None else Base(**text["base"])
+        shown = tuple((hidden, there) for hidden, there in text["shown"])
+        return cls(frame.number, text["step"], text["sources"], text["changelogs"], shown, base)
 
 
 @attrs.frozen(eq=False)

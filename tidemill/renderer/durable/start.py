@@ -133,7 +133,7 @@ def _state(
     frontiers = Frontiers(graph, keep)
     executor = EmbeddedExecutor(graph, frontiers.progress, threads=threads)
     spill_store = SpillStore(executor, in_memory, folder)
-    return State(executor, frontiers, passes, spill_store, LargeChanges(executor, spill_store), None, 0, {})
+    return State(executor, frontiers, passes, spill_store, LargeChanges(executor, spill_store.store), None, 0, {})
 
 
 def _restored(state: State, saved: Saved) -> State:
@@ -149,7 +149,7 @@ def _recover(log: StepLog, state: State) -> int:
     saved = log.checkpoint_content()
     if saved is not None:
         saved.restore(state.executor.compiled, state.frontiers)
-        spill_store.restore(saved.header.get("cold", {}))
+        spill_store.store.restore(saved.header.get("cold", {}), spill_store.spines)
         state.large_changes.restore(saved.header.get("large", ()), inputs)
     if log.is_checkpointed:  # else steps to come refer to files that nothing else does
         spill_store.may_sweep = True

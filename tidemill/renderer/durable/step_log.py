@@ -27,10 +27,9 @@ from tidemill.dataflow.fingerprint import describe, difference, require_same_fun
 from tidemill.dataflow.graph import Graph
 from tidemill.errors import StateError
 from tidemill.renderer.durable import frames
-from tidemill.renderer.durable.commits import Base, Commit
 from tidemill.renderer.durable.last_commit import LastCommit
 from tidemill.renderer.durable.lock import Lock
-from tidemill.renderer.durable.log_reading import Entry, Log, may_build_upon, segment_number, segment_path
+from tidemill.renderer.durable.log_reading import Base, Commit, Entry, Log, may_build_upon, segment_number, segment_path
 from tidemill.renderer.durable.segment import Segment
 from tidemill.renderer.embedded.state import Saved, read
 from tidemill.renderer.runs.interrupts import deferred
