@@ -39,8 +39,11 @@ class Journal:
         event: dict[str, Any] = {"input": node.name, "rows": len(change)}
         if isinstance(change, Writes):
             event["kind"] = "written"
-            batches = {"put": (node.schema, change.rows), "deleted": (keys_of(node), change.deleted)}
-            of_rows = {"times": change.times, "puts": change.puts}
+            batches: dict[str, tuple[Schema, Batch]] = {
+                "put": (node.schema, change.rows),
+                "deleted": (keys_of(node), change.deleted),
+            }
+            of_rows: dict[str, Any] = {"times": change.times, "puts": change.puts}
         else:
             assert isinstance(change, Queued)
             event["kind"] = "queued"

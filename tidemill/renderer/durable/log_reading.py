@@ -29,9 +29,9 @@ class Base:
     id: str
     """What tells this state from all others."""
     keep: int
-    passes: tuple[str, ...] = attrs.field(converter=tuple)
+    passes: tuple[str, ...]
     """The passes that the graph went through."""
-    graph: tuple[str, ...] = attrs.field(converter=tuple)
+    graph: tuple[str, ...]
     """The description of the dataflow."""
     file: str | None
     """The checkpoint; None where nothing has been done."""
@@ -67,8 +67,9 @@ class Commit:
     @classmethod
     def of(cls, frame: frames.Frame) -> Self:
         """Return what was written."""
-        text = frame.text
-        base = None if text["base"] is None else Base(**text["base"])
+        text, base = frame.text, frame.text["base"]
+        if base is not None:
+            base = Base(**{**base, "passes": tuple(base["passes"]), "graph": tuple(base["graph"])})
         shown = tuple((hidden, there) for hidden, there in text["shown"])
         return cls(frame.number, text["step"], text["sources"], text["changelogs"], shown, base)
 
