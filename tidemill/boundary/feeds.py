@@ -13,8 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.boundary.list_columns import list_ranks
-from tidemill.boundary.named_rows import as_dict, field_names
-from tidemill.boundary.rows import checked_rows, listed_rows, python_rows
+from tidemill.boundary.rows import as_dict, checked_rows, field_names, listed_rows, python_rows
 from tidemill.boundary.tables import Source, as_table, checked_table
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import RowError, SchemaError, brief

@@ -39,10 +39,10 @@ from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray,
 from tidemill.renderer.embedded.state import kept_otherwise
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.elsewhere import Range
+from tidemill.renderer.embedded.trace.merging import View
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.stored_order import StoredOrder, StoredPage
 from tidemill.renderer.embedded.trace.transaction import Transaction
-from tidemill.renderer.embedded.trace.view import View
 from tidemill.renderer.embedded.whole_file import sync_folder
 
 _LOG: Final = logging.getLogger("tidemill.spills")

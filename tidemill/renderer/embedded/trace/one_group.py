@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple, TypeAlias
 
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, UpdateArray, hashed
+from tidemill.renderer.embedded.trace.merging import View
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.spine import Spine
-from tidemill.renderer.embedded.trace.view import View
 
 MOST: Final = 64
 """Up to so many updates are read in Python."""

@@ -26,11 +26,11 @@ from tidemill.renderer.embedded.kernels.updates import (
     stacked,
     summable,
 )
+from tidemill.renderer.embedded.trace.merging import View
 from tidemill.renderer.embedded.trace.one_group import MOST, OneGroup
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
-from tidemill.renderer.embedded.trace.view import View
 
 SLACK: Final = 4
 """So many rows more than are asked for are read of each run at first."""

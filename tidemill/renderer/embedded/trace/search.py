@@ -10,7 +10,7 @@ import numpy as np
 from tidemill.renderer.embedded.kernels.sorting import ascending, gathered
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, expand
 from tidemill.renderer.embedded.trace.batch import Batch
-from tidemill.renderer.embedded.trace.view import View
+from tidemill.renderer.embedded.trace.merging import View
 
 
 class Run(NamedTuple):

@@ -30,12 +30,11 @@ from tidemill.renderer.embedded.kernels.updates import (
 )
 from tidemill.renderer.embedded.trace.batch import Batch, Reordered, UpdateLayout
 from tidemill.renderer.embedded.trace.elsewhere import Beside, Range, Spilled
-from tidemill.renderer.embedded.trace.merging import Merger
+from tidemill.renderer.embedded.trace.merging import Merger, View
 from tidemill.renderer.embedded.trace.search import Run, find_few, find_in_tail, found_in, runs_in
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredOrder
 from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.embedded.trace.unsorted import on_its_own, rows_lost, sorted_together
-from tidemill.renderer.embedded.trace.view import View
 
 TAIL: Final = 512
 """Updates in the tail at most: comparing a key with all of them costs about as much as a few binary searches."""
