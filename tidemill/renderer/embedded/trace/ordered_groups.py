@@ -366,18 +366,6 @@ def _taken(runs: list[_Run], count: int, *, last: bool) -> tuple[list[tuple[Ints
     taken: list[tuple[Ints, UpdateArray]] = []
     ends, left = [np.empty(0, np.bool_)], []
     for run in runs:
-        if len(run.owner) == 1:
-            (low,), (high,) = run.low.tolist(), run.high.tolist()
-            size_of_one = min(high - low, count)
-            part = slice(high - size_of_one, high) if last else slice(low, low + size_of_one)
-            taken.append((run.owner.repeat(size_of_one), run.array[:, part]))
-            is_end = np.zeros(size_of_one, np.bool_)
-            ends.append(is_end)
-            if size_of_one < high - low:
-                is_end[0 if last else -1] = True
-                rest = (low, part.start) if last else (part.stop, high)
-                left.append(_Run(run.array, run.owner, *np.array(rest, np.int64)[:, None]))
-            continue
         size = np.minimum(run.high - run.low, count)
         goes_on = size < run.high - run.low
         start = run.high - size if last else run.low
