@@ -188,7 +188,7 @@ class Keyed:
 
 
 @attrs.frozen
-class _End:
+class _FedUpTo:
     """Where the last feed by a key began and ended, which row each key had then, and of those it changed, before."""
 
     lower: Antichain
@@ -207,7 +207,7 @@ class Fed:
     """
 
     contents: Callable[[Antichain], Mapping[Row, int]]
-    _ends: dict[tuple[str, ...], _End] = attrs.field(factory=dict)
+    _ends: dict[tuple[str, ...], _FedUpTo] = attrs.field(factory=dict)
 
     def follow(self, keyed: Keyed, time: Ints, diffs: Ints, lower: Antichain, upper: Antichain) -> None:
         """Go through the updates between two frontiers; `RowError` where a key is not that of one row at most."""
@@ -222,7 +222,7 @@ class Fed:
             rows = keyed.before(diffs, self.contents(upper))
         changed = dict(before)
         keyed.follow(time, diffs, rows, changed)
-        self._ends[name] = _End(lower, upper, rows, {k: before[k] if k in before else rows.get(k) for k in changed})
+        self._ends[name] = _FedUpTo(lower, upper, rows, {k: before[k] if k in before else rows.get(k) for k in changed})
         for key, row in changed.items():
             if row is None:
                 rows.pop(key, None)

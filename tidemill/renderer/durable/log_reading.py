@@ -65,7 +65,7 @@ class Commit:
         return {**attrs.asdict(self, recurse=False), "base": None if self.base is None else attrs.asdict(self.base)}
 
     @classmethod
-    def of(cls, frame: frames.Frame) -> Self:
+    def of(cls, frame: frames.LogFrame) -> Self:
         """Return what was written."""
         text, base = frame.text, frame.text["base"]
         if base is not None:
@@ -83,7 +83,7 @@ class Entry:
     path: Path
     start: int
 
-    def frame(self) -> frames.Frame:
+    def frame(self) -> frames.LogFrame:
         """Return the whole frame, with its arrays; `StateError` where it is not what it was."""
         try:
             with deferred(), self.path.open("rb") as file, let_through():
@@ -173,7 +173,7 @@ def replaced(path: Path, number: int) -> StateError:
     )
 
 
-def _from_last_base(paths: list[Path]) -> list[tuple[Path, list[tuple[int, frames.Frame]]]]:
+def _from_last_base(paths: list[Path]) -> list[tuple[Path, list[tuple[int, frames.LogFrame]]]]:
     """Return the frames of the files from the last on that begins with a base: some before it may be gone, not all."""
     found = []
     for path in reversed(paths):
@@ -183,9 +183,9 @@ def _from_last_base(paths: list[Path]) -> list[tuple[Path, list[tuple[int, frame
     return found[::-1]
 
 
-def _read(path: Path) -> list[tuple[int, frames.Frame]]:
+def _read(path: Path) -> list[tuple[int, frames.LogFrame]]:
     """Return the frames of a file, without their arrays, and where each begins."""
-    found: list[tuple[int, frames.Frame]] = []
+    found: list[tuple[int, frames.LogFrame]] = []
     try:
         with deferred(), path.open("rb") as file, let_through():
             size = file.seek(0, 2)
@@ -200,7 +200,7 @@ def _read(path: Path) -> list[tuple[int, frames.Frame]]:
     return found
 
 
-def _frame(path: Path, file: BinaryIO, at: int) -> frames.Frame | None:
+def _frame(path: Path, file: BinaryIO, at: int) -> frames.LogFrame | None:
     try:
         return frames.read(file, at)
     except frames.OtherVersionError as error:
@@ -211,7 +211,7 @@ def _frame(path: Path, file: BinaryIO, at: int) -> frames.Frame | None:
         raise StateError(msg) from None
 
 
-def _require_following(before: list[Entry], entry: Entry, frame: frames.Frame) -> None:
+def _require_following(before: list[Entry], entry: Entry, frame: frames.LogFrame) -> None:
     if not before or before[-1].commit.number + 1 < frame.number:
         raise gone(entry.path.with_name(frame.text["follows"]), frame.number - 1, f"{entry.path.name} builds upon")
     if before[-1].digest != frame.previous or before[-1].commit.number + 1 != frame.number:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError, StepError
-from tidemill.renderer.runs.executor import Executor, Recorder, SpillStore
+from tidemill.renderer.runs.executor import Executor, Recorder, Spilling
 from tidemill.renderer.runs.frontiers import Frontiers, Move
 from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.lifecycle import Lifecycle
@@ -40,7 +40,7 @@ class Stepper:
         frontiers: Frontiers,
         *,
         recorder: Recorder | None = None,
-        spill_store: SpillStore | None = None,
+        spill_store: Spilling | None = None,
         steps: int = 0,
         sources: Mapping[str, int] | None = None,
     ) -> None:
