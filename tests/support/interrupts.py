@@ -6,6 +6,7 @@ exception at other instructions, such as those that end a handler, would leave P
 
 from __future__ import annotations
 
+import _weakrefset
 import contextlib
 import opcode
 import signal
@@ -17,33 +18,41 @@ from typing import Any
 
 __all__ = ["interrupted", "instructions"]
 
-_LOOKS = {"RESUME", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD"}
-"""Instructions at which Python looks for signals, before the next one."""
+_FINALIZERS = {weakref.__file__, _weakrefset.__file__}
+_LOOKS = {"RESUME", "CALL", "CALL_KW", "CALL_FUNCTION_EX"}
 
 
 class _Tracer:
     def __init__(self, at: int) -> None:
         self.left = at
         self.where: str | None = None
-        self._looks = False
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
         frame.f_trace_opcodes = True
         if event == "opcode":
             self.left -= 1
-            if self.left <= 0 and self.where is None:
-                if self._looks and not _is_finalizing(frame):
-                    self.where = f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}"
-                    sys.settrace(None)
-                    signal.raise_signal(signal.SIGINT)
-                self._looks = opcode.opname[frame.f_code.co_code[frame.f_lasti]] in _LOOKS
+            if self.left <= 0 and self.where is None and _is_looked_at(frame) and not _is_finalizing(frame):
+                self.where = f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}"
+                sys.settrace(None)
+                signal.raise_signal(signal.SIGINT)
         return self
+
+
+def _is_looked_at(frame: FrameType) -> bool:
+    """Return whether Python looks for signals before, or right after, the instruction at hand."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if opcode.opname[code[at]] == "JUMP_BACKWARD":
+        return True
+    at -= 2
+    while at > 0 and opcode.opname[code[at]] == "CACHE":
+        at -= 2
+    return at >= 0 and opcode.opname[code[at]] in _LOOKS
 
 
 def _is_finalizing(frame: FrameType | None) -> bool:
     """Return whether Python lets go of an object, where it has nobody to raise anything to."""
     while frame is not None:
-        if frame.f_code.co_name == "__del__" or frame.f_code.co_filename == weakref.__file__:
+        if frame.f_code.co_name == "__del__" or frame.f_code.co_filename in _FINALIZERS:
             return True
         frame = frame.f_back
     return False

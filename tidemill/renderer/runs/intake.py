@@ -91,7 +91,7 @@ class Intake:
     ) -> list[RefusedRow] | None:
         """Queue rows to insert, or with a negative sign to delete; return those left out, where some may be."""
         refused: list[RefusedRow] | None = None
-        with _about(node):
+        try:  # as `_about` does, of which a row would notice the calls
             dataframes = self._dataframes_for(rows, on_error)
             at = self._frontiers.open_time(node, time)
             change: Change
@@ -102,6 +102,9 @@ class Intake:
             else:
                 change = checked_change(node, self._frontiers, rows, at, sign)
             self._stepper.queue(node, change)
+        except TidemillError as error:
+            of_node(node, error)
+            raise
         return refused
 
     def feed(self, node: Input, feed: Any, op: str, time: Any) -> None:
