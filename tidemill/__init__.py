@@ -238,7 +238,7 @@ from tidemill.renderer.engines import Embedded
 from tidemill.renderer.reference import Reference
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.run import Run
-from tidemill.renderer.runs.step_info import StepInfo
+from tidemill.renderer.runs.step_events import StepInfo
 from tidemill.renderer.spark.live import Spark
 
 __version__ = "0.1.0"

@@ -148,9 +148,13 @@ class Dataflow(Building):
         self.graph.freeze()
         graph = with_inputs_kept(self.graph) if why else self.graph
         run = used.start(GraphPlan.of(graph, None if passes is True else passes), keep)
-        if why:
-            run.explain_by(functools.partial(answer, self.graph), kept_name)
-        return _shown(run, progress=progress)
+        try:
+            if why:
+                run.explain_by(functools.partial(answer, self.graph), kept_name)
+            return _shown(run, progress=progress)
+        except BaseException:  # interrupted: nobody else could close it
+            run.close()
+            raise
 
     def explain(self, *, passes: Passes | None = None, spark: SparkSession | None = None) -> str:
         """Return the graph as text: a line an operator, with what it reads, its schema and the user's line.

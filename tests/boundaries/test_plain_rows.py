@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from running import examples
 
 from tidemill.boundary import rows as boundary_rows
-from tidemill.boundary.plain_rows import plain_rows
-from tidemill.boundary.rows import checked_rows
+from tidemill.boundary.rows import checked_rows, plain_rows
 from tidemill.errors import RowError
 from tidemill.expressions.schema import Schema
 

@@ -188,10 +188,12 @@ def test_processes_of_one_number_do_not_write_to_one_file(tmp_path, monkeypatch)
     """As of two containers, each of which counts its processes from 1 on: the first file there stays, whole."""
     monkeypatch.setattr(whole_file, "_numbers", itertools.repeat(0), raising=False)
     path = tmp_path / "file"
-    with whole_file.in_place(path, new=True) as one:
+
+    def write(one):
         one.write(b"one")
-        with whole_file.in_place(path, new=True) as other:
-            other.write(b"other")
+        whole_file.put_in_place(path, lambda other: other.write(b"other"), new=True)
+
+    whole_file.put_in_place(path, write, new=True)
     assert path.read_bytes() == b"other"
     assert [*tmp_path.iterdir()] == [path]
 
@@ -200,8 +202,7 @@ def test_processes_of_one_number_do_not_write_to_one_file(tmp_path, monkeypatch)
 def test_what_is_there_stays_only_where_the_file_is_to_be_new(tmp_path, new):
     path = tmp_path / "file"
     path.write_bytes(b"there")
-    with whole_file.in_place(path, new=new) as file:
-        file.write(b"written")
+    whole_file.put_in_place(path, lambda file: file.write(b"written"), new=new)
     assert path.read_bytes() == (b"there" if new else b"written")
     assert [*tmp_path.iterdir()] == [path]
 

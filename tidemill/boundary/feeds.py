@@ -13,8 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.boundary.list_columns import list_ranks
-from tidemill.boundary.named_rows import as_dict, field_names
-from tidemill.boundary.rows import checked_rows, listed_rows, python_rows
+from tidemill.boundary.rows import as_dict, checked_rows, field_names, listed_rows, python_rows
 from tidemill.boundary.tables import Source, as_table, checked_table
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import RowError, SchemaError, brief
@@ -205,7 +204,7 @@ class Keyed:
 
 
 @attrs.frozen
-class _End:
+class _FedUpTo:
     """Where the last feed by a key began and ended, which row each key had then, and of those it changed, before."""
 
     lower: Antichain
@@ -224,7 +223,7 @@ class Fed:
     """
 
     contents: Callable[[Antichain], Mapping[Row, int]]
-    _ends: dict[tuple[str, ...], _End] = attrs.field(factory=dict)
+    _ends: dict[tuple[str, ...], _FedUpTo] = attrs.field(factory=dict)
 
     def follow(self, keyed: Keyed, time: Ints, diffs: Ints, lower: Antichain, upper: Antichain) -> None:
         """Go through the updates between two frontiers; `RowError` where a key is not that of one row at most."""
@@ -239,7 +238,7 @@ class Fed:
             rows = keyed.before(diffs, self.contents(upper))
         changed = dict(before)
         keyed.follow(time, diffs, rows, changed)
-        self._ends[name] = _End(lower, upper, rows, {k: before[k] if k in before else rows.get(k) for k in changed})
+        self._ends[name] = _FedUpTo(lower, upper, rows, {k: before[k] if k in before else rows.get(k) for k in changed})
         for key, row in changed.items():
             if row is None:
                 rows.pop(key, None)

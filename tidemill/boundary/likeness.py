@@ -12,8 +12,7 @@ import attrs
 import pyarrow as pa
 
 from tidemill.boundary.files import ParquetFiles
-from tidemill.boundary.named_rows import as_dict, field_names
-from tidemill.boundary.rows import listed_rows
+from tidemill.boundary.rows import as_dict, field_names, listed_rows
 from tidemill.boundary.tables import Source, as_table
 from tidemill.errors import SchemaError, TidemillError, brief
 from tidemill.expressions.schema import Field, Schema

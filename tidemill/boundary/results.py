@@ -128,13 +128,12 @@ class _Table:
         """Return what ``to_arrow`` gives, for ``pa.table(x)``, ``pl.DataFrame(x)`` or DuckDB's ``from x``."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
-    def _repr_html_(self) -> str:
-        return self.to_html()
-
     def to_html(self, *, limit: int = _SHOWN_HTML_ROWS) -> str:
         """Return an HTML table of the first rows, as notebooks show it: static, and all text escaped."""
         columns, lines = self._head(limit)
         return html_table(columns, lines, self._size(), self._caption())
+
+    _repr_html_ = to_html
 
     def _head(self, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Return the columns and the first lines to be shown."""

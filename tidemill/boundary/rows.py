@@ -1,20 +1,32 @@
 """What comes in from outside, checked: rows of Python values, or Arrow columns.
 
-A batch is refused whole or not at all.
+A batch is refused whole or not at all. Rows go by position, or where their values have names by these: dicts, named
+tuples, PySpark's rows, dataclasses and objects of attrs. Many that come in as they are kept, as tuples of Python's own
+values, are looked through by columns, not value by value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+import attrs
 import pyarrow as pa
 
-from tidemill.boundary.named_rows import field_names, values_by_name
-from tidemill.boundary.plain_rows import plain_rows
-from tidemill.boundary.tables import Source, as_table, checked_table
-from tidemill.boundary.values import BadValueError, Check, canonical, check_of, checked_value
+from tidemill.boundary.tables import Source, as_table, checked_table, mismatch
+from tidemill.boundary.values import (
+    INT32_LIMIT,
+    INT64_LIMIT,
+    BadValueError,
+    Check,
+    canonical,
+    canonical_float,
+    check_of,
+    checked_value,
+)
 from tidemill.errors import RowError, brief
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import is_arrow_list
@@ -24,6 +36,7 @@ Batch: TypeAlias = "list[tuple[Any, ...]] | pa.Table"
 
 FEW: Final = 2
 """Up to so many rows, to look at each value takes no longer than to look at columns."""
+_Column: TypeAlias = Sequence[Any]
 COUNT_LIMIT: Final = 2**31
 """Single diffs are at most this, so that sums and products of them cannot overflow unnoticed."""
 
@@ -120,3 +133,113 @@ def _values(row: Any, names: tuple[str, ...], number: int, where: str) -> Iterab
         msg = f"{where}, row {number}: {brief(row)} has {len(row)} values, expected {len(names)}: {', '.join(names)}"
         raise RowError(msg)
     return row
+
+
+def field_names(row: Any) -> tuple[Any, ...] | None:
+    """Return the names by which a row's values go; None for one that goes by position, and for what is no row.
+
+    >>> import typing
+    >>> Late = typing.NamedTuple("Late", [("flight", int), ("delay", int)])
+    >>> field_names(Late(7, 90)), field_names({"delay": 90}), field_names((7, 90))
+    (('flight', 'delay'), ('delay',), None)
+    """
+    kind = type(row)
+    if kind is tuple or kind is list:
+        return None
+    if isinstance(row, Mapping):
+        return tuple(row)
+    if isinstance(row, tuple):
+        # Ours have columns whose names Python does not allow, PySpark's have names where they were made with them.
+        found = getattr(kind, "__columns__", None) or getattr(row, "__fields__", None) or getattr(kind, "_fields", None)
+        return None if found is None else tuple(found)
+    if dataclasses.is_dataclass(kind):
+        return tuple([f.name for f in dataclasses.fields(kind)])
+    if attrs.has(kind):
+        return tuple([a.name for a in attrs.fields(kind)])
+    return tuple(getattr(kind, "model_fields", ())) or None  # pydantic's
+
+
+def as_dict(row: Any, names: Iterable[Any]) -> dict[Any, Any]:
+    """Return a row whose values have these names as a dict."""
+    if isinstance(row, tuple):
+        return dict(zip(names, row, strict=True))
+    return dict(row) if isinstance(row, Mapping) else {name: getattr(row, name) for name in names}
+
+
+def values_by_name(row: Any, given: tuple[Any, ...], expected: tuple[str, ...], place: str) -> Iterable[Any]:
+    """Return the values of a row that has names, in the order of the expected ones; `RowError` where these differ."""
+    if given == expected and isinstance(row, tuple):
+        return row
+    if len(given) != len(expected) or set(given) != set(expected):
+        wrong = mismatch(list(map(str, given)), expected)
+        what = "the keys are" if isinstance(row, Mapping) else f"the fields of {type(row).__name__} are"
+        hint = "; rows with names go by name: tuple(row) goes by position" if isinstance(row, tuple) else ""
+        msg = f"{place}: {what} {list(given)}, expected {list(expected)}: {wrong}{hint}"
+        others = [n for n in expected if n not in given]
+        raise RowError(msg).about(row=row, column=others[0] if len(others) == 1 else None)
+    values = as_dict(row, given)
+    return [values[name] for name in expected]
+
+
+def plain_rows(schema: Schema, rows: Sequence[Any]) -> list[tuple[Any, ...]] | None:
+    """Return rows in their canonical form if that is at hand; None where values have to be looked at one by one.
+
+    It is for tuples of the schema's width, with values of just the Python type of each column, or None.
+
+    >>> plain_rows(Schema.of({"a": "int64", "b": "float64"}), [(1, 2.0), (3, None)])
+    [(1, 2.0), (3, None)]
+    >>> plain_rows(Schema.of({"a": "int64", "b": "float64"}), [(1, 2.0), (3, 4)])
+    """
+    if set(map(type, rows)) != {tuple} or set(map(len, rows)) != {len(schema)}:
+        return None
+    columns: list[_Column] = list(zip(*rows, strict=True))
+    changed = False
+    for i, field in enumerate(schema.fields):
+        kind, canonical = _PLAIN.get(field.dtype.name, (object, None))
+        if canonical is None:
+            return None
+        column, kinds = columns[i], set(map(type, columns[i]))
+        if type(None) in kinds and field.nullable:
+            kinds.discard(type(None))
+            column = [value for value in column if value is not None]
+        if kinds - {kind}:
+            return None
+        found = canonical(column) if column else column
+        if found is None:
+            return None
+        if found is not column:
+            changed, values = True, iter(found)
+            columns[i] = [None if value is None else next(values) for value in columns[i]]
+    return list(zip(*columns, strict=True)) if changed else list(rows)
+
+
+def _whole(least: int, greatest: int) -> Callable[[_Column], _Column | None]:
+    return lambda column: column if least <= min(column) and max(column) <= greatest else None
+
+
+def _floats(column: _Column) -> _Column:
+    return list(map(canonical_float, column))
+
+
+def _texts(column: _Column) -> _Column | None:
+    try:
+        "".join(column).encode()  # a lone surrogate is no text
+    except UnicodeEncodeError:
+        return None
+    return column
+
+
+def _timestamps(column: _Column) -> _Column | None:
+    return None if any(value.tzinfo is not None or value.fold for value in column) else column
+
+
+def _as_it_is(column: _Column) -> _Column:
+    return column
+
+
+_PLAIN: Final[dict[str, tuple[type, Callable[[_Column], _Column | None]]]] = {
+    "int64": (int, _whole(-INT64_LIMIT, INT64_LIMIT)), "int32": (int, _whole(-INT32_LIMIT - 1, INT32_LIMIT)),
+    "float64": (float, _floats), "bool": (bool, _as_it_is), "string": (str, _texts), "binary": (bytes, _as_it_is),
+    "date": (dt.date, _as_it_is), "timestamp": (dt.datetime, _timestamps),
+}  # fmt: skip
+"""For each type the Python type of its values, and what makes a column canonical: None if it is to be checked."""

@@ -93,10 +93,10 @@ class Embedded:
         )
         try:
             state.large_changes.bring_in(state.large_changes.pending[:])  # which Spark would leave on the disk
+            return state.run(state.executor)
         except BaseException:
             state.close()
             raise
-        return state.run(state.executor)
 
 
 def load(path: Path, graph: Graph, passes: Passes | None, engine: Engine) -> Run:

@@ -25,13 +25,13 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import quote
 
-import attrs
 import pyarrow as pa
 
 from tidemill.boundary.results import Updates
 from tidemill.errors import StateError
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
-from tidemill.renderer.embedded.whole_file import in_place, sync_folder
+from tidemill.renderer.embedded.whole_file import put_in_place, sync_folder
+from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
 
 Moves: TypeAlias = "tuple[tuple[str, str], ...]"
@@ -41,66 +41,6 @@ _OWNER: Final = "_tidemill.json"
 _MOST_SPARES: Final = 32
 _MOST_UNSYNCED: Final = 64
 """Moves that a commit names again, at most, but for those of one step."""
-
-
-@attrs.frozen
-class Changelog:
-    """A folder with one for each of some outputs, in which there is a file for each step that changed the output."""
-
-    folder: Path
-    outputs: Mapping[str, str]
-    """The names of their folders."""
-
-    def claim(self, state: str) -> None:
-        """Make the folders, or go on in those of the same state; `StateError` where they are another's."""
-        owner = self.folder / _OWNER
-        try:
-            for output in self.outputs:
-                self._of(output).mkdir(parents=True, exist_ok=True)
-            if owner.exists() and not owner.stat().st_size:  # of a machine that failed once it was made
-                owner.unlink()
-            if not owner.exists():
-                with in_place(owner, new=True) as file:
-                    file.write(json.dumps({"state": state}).encode())
-            sync_folder(self.folder)  # each time: who made what is in it may have died before that
-            sync_folder(self.folder.parent)
-            found = json.loads(owner.read_text(encoding="utf-8")).get("state")
-        except (OSError, ValueError) as error:
-            expected = "expected a folder to write in, new or this run's"
-            to_do = advice(error, expected) if isinstance(error, OSError) else expected
-            msg = f"{self.folder} cannot be used for changes ({error}): {to_do}"
-            raise StateError(msg) from error
-        if found != state:
-            msg = f"{self.folder} holds the changes of another run's state: give this one another folder"
-            raise StateError(msg)
-
-    def write(self, step: int, updates: Mapping[str, Sequence[Updates]], spares: _Spares) -> Moves:
-        """Write a step's updates where nobody sees them yet; return where they are to go."""
-        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
-
-        moves = []
-        for output in self.outputs:
-            found = [part for part in updates[output] if len(part)]
-            if not found:
-                continue
-            shown = self._of(output) / f"step-{step:010}.parquet"
-            hidden = spares.take(shown.parent, step)
-            with hidden.open("wb") as file:
-                pq.write_table(pa.concat_tables([part.to_arrow() for part in found]), file)
-                file.flush()
-                os.fsync(file.fileno())
-            moves.append((str(hidden), str(shown)))
-        return tuple(moves)
-
-    def sweep(self) -> None:
-        """Remove what a process left that died before it could commit it."""
-        for output in self.outputs:
-            with contextlib.suppress(OSError):
-                for hidden in self._of(output).glob(".step-*.parquet.pending"):
-                    hidden.unlink()
-
-    def _of(self, output: str) -> Path:
-        return self.folder / self.outputs[output]
 
 
 class _Spares:
@@ -142,7 +82,7 @@ class _Spares:
 
 
 class Changelogs:
-    """All folders of changes of a run."""
+    """All folders of changes of a run: in each there is one for each of some outputs."""
 
     def __init__(self, executor: EmbeddedExecutor, state: str, *, is_begun: bool) -> None:
         """Prepare for them; where the state is not ``is_begun``, no step was taken yet."""
@@ -150,8 +90,9 @@ class Changelogs:
         self._state = state
         """What tells the run's state from all others."""
         self._outputs = executor.graph.outputs
-        self._folders = folder_names(self._outputs)
-        self._changelogs: dict[str, Changelog] = {}
+        self._names = folder_names(self._outputs)
+        self._listing: dict[str, list[str]] = {}
+        """The outputs that are written to each folder."""
         self._unpublished: Moves = ()
         """Files that are committed, and are not where they are seen."""
         self._unsynced: Moves = ()
@@ -165,19 +106,25 @@ class Changelogs:
         _publish(shown)
         _sync_folders(shown)
         self.follow(listing)
-        for changelog in self._changelogs.values():
-            changelog.claim(self._state)
-            changelog.sweep()
+        for path, outputs in self._listing.items():
+            self._claim(path, outputs)
+            for folder in self._folders(path, outputs):  # what a process left that died before it could commit it
+                with contextlib.suppress(OSError):
+                    for hidden in folder.glob(".step-*.parquet.pending"):
+                        hidden.unlink()
 
     def follow(self, listing: Mapping[str, Sequence[str]]) -> None:
         """Write what a commit names from now on, and nothing else."""
-        self._changelogs = {path: self._changelog(path, outputs) for path, outputs in listing.items() if outputs}
-        followed = {name for c in self._changelogs.values() for name in c.outputs}
+        self._listing = {path: list(outputs) for path, outputs in listing.items() if outputs}
+        followed = self._followed()
         for output, operator in self._executor.compiled.outputs.items():
             operator.has_followers = output.name in followed
 
-    def _changelog(self, path: str, outputs: Sequence[str]) -> Changelog:
-        return Changelog(Path(path), {name: self._folders[name] for name in outputs})
+    def _followed(self) -> set[str]:
+        return {name for outputs in self._listing.values() for name in outputs}
+
+    def _folders(self, path: str, outputs: Sequence[str]) -> list[Path]:
+        return [Path(path) / self._names[name] for name in outputs]
 
     def write_to(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
         """Write the updates of these outputs to a folder from now on; where there are none, no more."""
@@ -185,19 +132,47 @@ class Changelogs:
             self._executor.step_updates(self._outputs[name]).to_arrow()  # columns that clash are told at once
         key = str(Path(path).resolve())
         if outputs:
-            self._changelog(key, outputs).claim(self._state)
-        self.follow({**self.listing(), key: outputs})
+            self._claim(key, outputs)
+        self.follow({**self._listing, key: outputs})
+
+    def _claim(self, path: str, outputs: Sequence[str]) -> None:
+        """Make the folders, or go on in those of the same state; `StateError` where they are another's."""
+        folder = Path(path)
+        owner = folder / _OWNER
+        try:
+            for inner in self._folders(path, outputs):
+                inner.mkdir(parents=True, exist_ok=True)
+            if owner.exists() and not owner.stat().st_size:  # of a machine that failed once it was made
+                owner.unlink()
+            if not owner.exists():
+                said = json.dumps({"state": self._state}).encode()
+                put_in_place(owner, lambda file: file.write(said), new=True)
+            sync_folder(folder)  # each time: who made what is in it may have died before that
+            sync_folder(folder.parent)
+            found = json.loads(owner.read_text(encoding="utf-8")).get("state")
+        except (OSError, ValueError) as error:
+            expected = "expected a folder to write in, new or this run's"
+            to_do = advice(error, expected) if isinstance(error, OSError) else expected
+            msg = f"{folder} cannot be used for changes ({error}): {to_do}"
+            raise StateError(msg) from error
+        if found != self._state:
+            msg = f"{folder} holds the changes of another run's state: give this one another folder"
+            raise StateError(msg)
 
     def listing(self) -> dict[str, list[str]]:
         """Return what a commit names."""
-        return {path: list(c.outputs) for path, c in self._changelogs.items()}
+        return self._listing
 
     def write(self, step: int) -> Moves:
         """Write the updates of the step at hand where nobody sees them yet; return where they are to go."""
         self.publish()  # what could not be published before: readers see the steps in their order
-        names = [name for c in self._changelogs.values() for name in c.outputs]
-        updates = {name: self._updates(name) for name in names}
-        moves = [move for c in self._changelogs.values() for move in c.write(step, updates, self._spares)]
+        updates = {name: self._updates(name) for name in self._followed()}
+        moves = [
+            self._written(step, folder, updates[name])
+            for path, outputs in self._listing.items()
+            for name, folder in zip(outputs, self._folders(path, outputs), strict=True)
+            if updates[name]
+        ]
         if len(self._unsynced) > _MOST_UNSYNCED:
             _sync_folders(self._unsynced)
             self._unsynced = ()
@@ -206,7 +181,17 @@ class Changelogs:
     def _updates(self, name: str) -> list[Updates]:
         """Return the updates of an output that are to be in the files of the step at hand."""
         updates = self._executor.step_updates(self._outputs[name])
-        return [self._at_start[name], updates] if name in self._at_start else [updates]
+        return [part for part in (self._at_start.get(name), updates) if part is not None and len(part)]
+
+    def _written(self, step: int, folder: Path, updates: Sequence[Updates]) -> tuple[str, str]:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
+
+        hidden = self._spares.take(folder, step)
+        with deferred(), hidden.open("wb") as file, let_through():
+            pq.write_table(pa.concat_tables([part.to_arrow() for part in updates]), file)
+            file.flush()
+            os.fsync(file.fileno())
+        return str(hidden), str(folder / f"step-{step:010}.parquet")
 
     def _held(self) -> dict[str, Updates]:
         """Return all updates that outputs hold, by the outputs' names."""

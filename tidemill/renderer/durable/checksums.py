@@ -11,6 +11,7 @@ import attrs
 import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import Ints
+from tidemill.renderer.runs.interrupts import deferred, let_through
 
 BLOCK: Final = 1 << 14
 """Bytes of a block: a part of a page of a spilled file. There are four bytes of checksums for it in a checkpoint."""
@@ -31,8 +32,8 @@ class Checksums:
     def of(cls, path: Path) -> Self:
         """Return those of a file as it is now."""
         found, size = [], 0
-        with path.open("rb", buffering=0) as file:
-            while block := _read_block(file):
+        with deferred(), path.open("rb") as file, let_through():
+            while block := file.read(BLOCK):
                 found.append(zlib.crc32(block))
                 size += len(block)
         return cls(size, np.array(found, np.int64))
@@ -64,11 +65,3 @@ class Checksums:
         if now.size != self.size or (now.blocks != self.blocks).any():
             msg = "its checksums are wrong"
             raise DamagedError(msg)
-
-
-def _read_block(file: Any) -> bytes:
-    """Return the next block: shorter than others only at the end."""
-    block: bytes = file.read(BLOCK)
-    while len(block) < BLOCK and (more := file.read(BLOCK - len(block))):
-        block += more
-    return block

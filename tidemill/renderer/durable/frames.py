@@ -35,7 +35,7 @@ class OtherVersionError(Exception):
 
 
 @attrs.frozen(eq=False)
-class Frame:
+class LogFrame:
     """A frame that was read, and is whole."""
 
     number: int
@@ -64,7 +64,7 @@ def encode(number: int, previous: bytes, text: Mapping[str, Any], arrays: Mappin
     return b"".join([*pieces, digest.digest()]), digest.digest()
 
 
-def read(file: BinaryIO, at: int) -> Frame | None:
+def read(file: BinaryIO, at: int) -> LogFrame | None:
     """Return the frame that begins at a byte of a file; None where there is no whole one.
 
     `OtherVersionError` where it is one of another version.
@@ -84,7 +84,7 @@ def read(file: BinaryIO, at: int) -> Frame | None:
         return None
     text = json.loads(content[:said])
     arrays = _arrays(text.pop("arrays"), content, _up(said))
-    return Frame(number, previous, digest.digest(), text, arrays, _HEAD + length + digest.digest_size)
+    return LogFrame(number, previous, digest.digest(), text, arrays, _HEAD + length + digest.digest_size)
 
 
 def is_followed(file: BinaryIO, at: int) -> bool:

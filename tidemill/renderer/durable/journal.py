@@ -2,142 +2,110 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-import attrs
 import numpy as np
 import pyarrow as pa
 
 from tidemill.boundary.results import arrow_table
 from tidemill.boundary.rows import Batch
-from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.runs.writes import Change, Queued, Writes, keys_of
 
+Event: TypeAlias = tuple[dict[str, Any], dict[str, Any]]
+"""A line, and its arrays by name: rows in Arrow's stream format; times, diffs and puts, unless all have the same."""
+
 
 class Journal:
-    """Events in their order, each a line and some arrays: rows in Arrow's stream format, times and diffs as numbers."""
+    """Events in their order."""
 
     def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-        self.arrays: list[dict[str, Any]] = []
-        self.rows = 0
+        self._events: list[Event] = []
+
+    @property
+    def rows(self) -> int:
+        """How many rows the events have."""
+        return sum([event["rows"] for event, _ in self._events])
 
     def queued(self, node: Input, change: Change) -> None:
         """Take down what was queued at an input. Rows are copied: the giver may change its memory afterwards."""
         if isinstance(change, LargeChange):  # is in files already
-            self._add({"kind": "large", "rows": change.rows, **change.listing()}, {})
-        elif isinstance(change, Writes):
-            self._written(node, change)
+            self._events.append(({"kind": "large", "rows": change.rows, **change.listing()}, {}))
+            return
+        event: dict[str, Any] = {"input": node.name, "rows": len(change)}
+        if isinstance(change, Writes):
+            event["kind"] = "written"
+            batches: dict[str, tuple[Schema, Batch]] = {
+                "put": (node.schema, change.rows),
+                "deleted": (keys_of(node), change.deleted),
+            }
+            of_rows: dict[str, Any] = {"times": change.times, "puts": change.puts}
         else:
             assert isinstance(change, Queued)
-            self._updated(node, change)
-
-    def _updated(self, node: Input, queued: Queued) -> None:
-        event: dict[str, Any] = {"kind": "queued", "input": node.name, "rows": len(queued.batch)}
-        arrays = {"batch": _packed(node.schema, queued.batch)}
-        self._add(event, arrays, times=queued.times, diffs=queued.diffs)
-
-    def _written(self, node: Input, writes: Writes) -> None:
-        event: dict[str, Any] = {"kind": "written", "input": node.name, "rows": len(writes)}
-        arrays = {}
-        if len(writes.rows):
-            arrays["put"] = _packed(node.schema, writes.rows)
-        if len(writes.deleted):
-            arrays["deleted"] = _packed(keys_of(node), writes.deleted)
-        self._add(event, arrays, times=writes.times, puts=writes.puts)
-
-    def discarded(self) -> None:
-        """Take down that all that was queued was forgotten."""
-        self.clear()
-        self._add({"kind": "discarded", "rows": 0}, {})
-
-    def clear(self) -> None:
-        """Begin anew: what was taken down is committed."""
-        self.rewind(Mark([], []))
-
-    def mark(self) -> Mark:
-        """Return what is held now, to go back to."""
-        return Mark(self.events[:], self.arrays[:])
-
-    def rewind(self, mark: Mark) -> None:
-        """Hold what was held then."""
-        self.events, self.arrays = mark.events, mark.arrays
-        self.rows = sum(event["rows"] for event in self.events)
-
-    def record(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """Return the events and their arrays, by the place of the event and their name."""
-        named = {f"{i}/{name}": array for i, arrays in enumerate(self.arrays) for name, array in arrays.items()}
-        return self.events, named
-
-    def _add(self, event: dict[str, Any], arrays: dict[str, Any], **given: Any) -> None:
-        """Take down an event, with what is given for all rows, or as a list for each."""
-        for name, value in given.items():
+            event["kind"] = "queued"
+            batches = {"batch": (node.schema, change.batch)}
+            of_rows = {"times": change.times, "diffs": change.diffs}
+        arrays = {name: _packed(schema, batch) for name, (schema, batch) in batches.items() if len(batch)}
+        for name, value in of_rows.items():  # for all rows, or a list of one for each
             if isinstance(value, list):
                 arrays[name] = np.array(value, np.int64)
             else:
                 event[name] = value
-        self.events.append(event)
-        self.arrays.append(arrays)
-        self.rows += event["rows"]
+        self._events.append((event, arrays))
 
+    def discarded(self) -> None:
+        """Take down that all that was queued was forgotten."""
+        self._events = [({"kind": "discarded", "rows": 0}, {})]
 
-@attrs.frozen
-class Mark:
-    """A moment of a journal."""
+    def clear(self) -> None:
+        """Begin anew: what was taken down is committed."""
+        self._events = []
 
-    events: list[dict[str, Any]]
-    arrays: list[dict[str, Any]]
+    def mark(self) -> list[Event]:
+        """Return what is held now, to go back to."""
+        return self._events[:]
+
+    def rewind(self, mark: list[Event]) -> None:
+        """Hold what was held then."""
+        self._events = mark
+
+    def record(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Return the events and their arrays, by the place of the event and their name."""
+        named = {f"{i}/{name}": array for i, (_, of) in enumerate(self._events) for name, array in of.items()}
+        return [event for event, _ in self._events], named
 
 
 def replayed(
     events: Sequence[Mapping[str, Any]], arrays: Mapping[str, Any], inputs: Mapping[str, Input]
 ) -> Iterator[tuple[Input, Change] | None]:
     """Give what a journal held, to be queued again; None where all that was queued was forgotten."""
+    of_event: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+    for key, array in arrays.items():
+        number, _, name = key.partition("/")
+        of_event[number][name] = array
     for i, event in enumerate(events):
         if event["kind"] == "discarded":
             yield None
-            continue
-        node, of_event = inputs[event["input"]], _Arrays(arrays, i)
-        if event["kind"] == "large":
-            yield node, LargeChange.of(event, inputs)
-        elif event["kind"] == "queued":
-            yield node, _queued(node.schema, event, of_event)
+        elif event["kind"] == "large":
+            yield inputs[event["input"]], LargeChange.of(event, inputs)
         else:
-            yield node, _writes(node, event, of_event)
+            node = inputs[event["input"]]
+            yield node, _change(node, event, of_event[str(i)])
 
 
-@attrs.frozen
-class _Arrays:
-    """The arrays of one event."""
-
-    arrays: Mapping[str, Any]
-    number: int
-
-    def __getitem__(self, name: str) -> Any:
-        return self.arrays[f"{self.number}/{name}"]
-
-    def __contains__(self, name: str) -> bool:
-        return f"{self.number}/{name}" in self.arrays
-
-
-def _queued(schema: Schema, event: Mapping[str, Any], arrays: _Arrays) -> Queued:
-    diffs: int | list[int] = event["diffs"] if "diffs" in event else arrays["diffs"].tolist()
-    return Queued(_unpacked(schema, event["rows"], arrays["batch"]), _times(event, arrays), diffs)
-
-
-def _writes(node: Input, event: Mapping[str, Any], arrays: _Arrays) -> Writes:
-    rows: Batch = _unpacked(node.schema, 0, arrays["put"]) if "put" in arrays else []
-    deleted: Batch = _unpacked(keys_of(node), 0, arrays["deleted"]) if "deleted" in arrays else []
-    puts: bool | list[bool] = event["puts"] if "puts" in event else arrays["puts"].astype(np.bool_).tolist()
-    return Writes(rows, deleted, puts, _times(event, arrays))
-
-
-def _times(event: Mapping[str, Any], arrays: _Arrays) -> Time | list[Time]:
-    return tuple(event["times"]) if "times" in event else [tuple(t) for t in arrays["times"].tolist()]
+def _change(node: Input, event: Mapping[str, Any], arrays: Mapping[str, Any]) -> Queued | Writes:
+    times = tuple(event["times"]) if "times" in event else [tuple(t) for t in arrays["times"].tolist()]
+    if event["kind"] == "queued":
+        diffs = event["diffs"] if "diffs" in event else arrays["diffs"].tolist()
+        return Queued(_unpacked(node.schema, event["rows"], arrays["batch"]), times, diffs)
+    rows = _unpacked(node.schema, 0, arrays["put"]) if "put" in arrays else []
+    deleted = _unpacked(keys_of(node), 0, arrays["deleted"]) if "deleted" in arrays else []
+    puts = event["puts"] if "puts" in event else arrays["puts"].astype(np.bool_).tolist()
+    return Writes(rows, deleted, puts, times)
 
 
 def _packed(schema: Schema, batch: Batch) -> Any:

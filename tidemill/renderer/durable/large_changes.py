@@ -13,7 +13,7 @@ from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError
 from tidemill.renderer.durable.spill_files import Layout, SpillFile, read_file
-from tidemill.renderer.durable.spill_store import SpillStore
+from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.runs.writes import Queued, Writes
 
@@ -34,9 +34,8 @@ class LargeChange:
     @classmethod
     def of(cls, listing: Mapping[str, Any], inputs: Mapping[str, Input]) -> LargeChange:
         """Return what was written down."""
-        time, diff, unread = tuple(listing["time"]), listing["diff"], tuple(listing["unread"])
-        files = map(SpillFile.listed, listing["files"])
-        change = cls.in_files(inputs[listing["input"]], time, diff, files, unread)
+        files, node = map(SpillFile.listed, listing["files"]), inputs[listing["input"]]
+        change = cls.in_files(node, tuple(listing["time"]), listing["diff"], files, tuple(listing["unread"]))
         return attrs.evolve(change, number=listing["number"])
 
     @classmethod
@@ -93,12 +92,12 @@ class LargeChange:
 class LargeChanges:
     """Those that no step has taken yet, and those that the step at hand takes."""
 
-    def __init__(self, executor: EmbeddedExecutor, spill_store: SpillStore) -> None:
+    def __init__(self, executor: EmbeddedExecutor, store: SpillFolder) -> None:
         self.pending: list[LargeChange] = []
         self.taken: list[LargeChange] = []
         """Pending ones that the step at hand takes."""
         self._executor = executor
-        self._spill_store = spill_store
+        self._store = store
         self._logged: list[str] = []
         """Files that the log refers to since its base: they stay, whether or not a step took them."""
 
@@ -112,7 +111,7 @@ class LargeChanges:
         self.pending.append(change)
         names = [f.name for f in change.files]
         self._logged += names
-        self._spill_store.store.pin(names)
+        self._store.pin(names)
 
     def discard(self) -> None:
         """Forget those that are pending."""
@@ -124,7 +123,7 @@ class LargeChanges:
 
     def bring_in(self, changes: Sequence[LargeChange]) -> None:
         """Queue changes in memory, as others are."""
-        folder = self._spill_store.store.folder
+        folder = self._store.folder
         for change in changes:
             if change.node.key:
                 self._executor.keyed_input(change.node).write(change.writes(folder), change.number)
@@ -147,10 +146,9 @@ class LargeChanges:
 
     def checkpointed(self) -> None:
         """Let go of files that only the log referred to."""
-        store = self._spill_store.store
-        store.unpin(self._logged)
+        self._store.unpin(self._logged)
         self._logged = [f.name for change in self.pending for f in change.files]
-        store.pin(self._logged)
+        self._store.pin(self._logged)
 
     def listing(self) -> list[dict[str, Any]]:
         """Return what a checkpoint has to say of those that remain."""
@@ -168,11 +166,10 @@ class LargeChanges:
         """Return when all files of the run are on the disk; `StateError` where those of a pending change may not be."""
         error = None
         try:
-            self._spill_store.flushed()
+            self._store.flushed()
         except OSError as found:
             error = found
-        doubtful = self._spill_store.doubtful
-        lost = {c.node.name for c in self.pending if doubtful.intersection(f.name for f in c.files)}
+        lost = {c.node.name for c in self.pending if self._store.doubtful.intersection(f.name for f in c.files)}
         if lost:
             msg = (
                 f"a large change of {', '.join(map(repr, sorted(lost)))} may not be on the disk, which could not write "

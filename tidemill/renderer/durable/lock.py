@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import weakref
@@ -23,12 +24,19 @@ class Lock:
             msg = f"{folder}: durable state needs locks of files as POSIX systems have them"
             raise StateError(msg) from error
         self._descriptor = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        own, exclusive = f"process {os.getpid()} on {socket.gethostname()}", fcntl.LOCK_EX | fcntl.LOCK_NB
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(self._descriptor, exclusive)
+            except BlockingIOError:
+                if self._holder() != own:
+                    raise
+                gc.collect()  # it may be a run's that nobody has any more, as where Ctrl-C came before it was given
+                fcntl.flock(self._descriptor, exclusive)
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+            os.pwrite(self._descriptor, own.encode(), 0)
         except OSError as error:
-            holder = os.pread(self._descriptor, 200, 0).decode(errors="replace") or "another process"
+            holder = self._holder() or "another process"
             os.close(self._descriptor)
             if not isinstance(error, BlockingIOError):
                 raise
@@ -37,6 +45,9 @@ class Lock:
         self.release = weakref.finalize(self, os.close, self._descriptor)
         """Let go of it; more than once does no harm."""
         _held.add(self)
+
+    def _holder(self) -> str:
+        return os.pread(self._descriptor, 200, 0).decode(errors="replace")
 
     def _forget_in_child(self) -> None:
         """Let go of a copy of the lock: a forked child would hold it for as long as it lives."""

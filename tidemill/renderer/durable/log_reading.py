@@ -8,17 +8,70 @@ looked at again. What is not whole before others was damaged.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final, Self
 
 import attrs
 
 from tidemill.errors import StateError
 from tidemill.renderer.durable import frames
-from tidemill.renderer.durable.commits import Commit
+from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
 
 _SEGMENT: Final = re.compile(r"log-(\d{10})")
+
+
+@attrs.frozen
+class Base:
+    """What a log begins with, and begins with anew at every checkpoint: the commits after it are steps and notes."""
+
+    id: str
+    """What tells this state from all others."""
+    keep: int
+    passes: tuple[str, ...]
+    """The passes that the graph went through."""
+    graph: tuple[str, ...]
+    """The description of the dataflow."""
+    file: str | None
+    """The checkpoint; None where nothing has been done."""
+    checksum: str | None
+    """That of the file."""
+    functions: Mapping[str, Any] | None = None
+    """What is known of the users' functions; None in a folder of before this was written down."""
+
+
+@attrs.frozen
+class Commit:
+    """How a run stands after a step, after a note of what changed beside it, or at a base that the next build upon."""
+
+    number: int
+    """Commits before this one."""
+    step: int
+    """Steps taken so far."""
+    sources: Mapping[str, int]
+    """The last batch taken from each source."""
+    changelogs: Mapping[str, list[str]]
+    """The outputs that are written to each folder of changes."""
+    shown: tuple[tuple[str, str], ...]
+    """Files of changes: where each was, and where it has to be once this is committed.
+
+    Those of this commit, and of others before it where the disk may not know of the move yet.
+    """
+    base: Base | None = None
+
+    def text(self) -> dict[str, Any]:
+        """Return what stands in the frame."""
+        return {**attrs.asdict(self, recurse=False), "base": None if self.base is None else attrs.asdict(self.base)}
+
+    @classmethod
+    def of(cls, frame: frames.LogFrame) -> Self:
+        """Return what was written."""
+        text, base = frame.text, frame.text["base"]
+        if base is not None:
+            base = Base(**{**base, "passes": tuple(base["passes"]), "graph": tuple(base["graph"])})
+        shown = tuple((hidden, there) for hidden, there in text["shown"])
+        return cls(frame.number, text["step"], text["sources"], text["changelogs"], shown, base)
 
 
 @attrs.frozen(eq=False)
@@ -30,10 +83,10 @@ class Entry:
     path: Path
     start: int
 
-    def frame(self) -> frames.Frame:
+    def frame(self) -> frames.LogFrame:
         """Return the whole frame, with its arrays; `StateError` where it is not what it was."""
         try:
-            with self.path.open("rb") as file:
+            with deferred(), self.path.open("rb") as file, let_through():
                 found = frames.read(file, self.start)
         except OSError as error:
             raise _unreadable(self.path, error) from error
@@ -77,7 +130,7 @@ class Log:
         """Return whether there are commits by now that were not there then."""
         if not self.segments:
             return False
-        with segment_path(folder, self.segments).open("rb") as file:
+        with deferred(), segment_path(folder, self.segments).open("rb") as file, let_through():
             return frames.read(file, self.tail) is not None
 
 
@@ -95,7 +148,7 @@ def segment_number(name: str) -> int | None:
 def may_build_upon(another: Path, number: int) -> bool:
     """Return whether who made another file, where there is one, may have read the commit of this number before it."""
     try:
-        with another.open("rb") as file:
+        with deferred(), another.open("rb") as file, let_through():
             first = frames.read(file, 0)
     except FileNotFoundError:
         return False
@@ -120,7 +173,7 @@ def replaced(path: Path, number: int) -> StateError:
     )
 
 
-def _from_last_base(paths: list[Path]) -> list[tuple[Path, list[tuple[int, frames.Frame]]]]:
+def _from_last_base(paths: list[Path]) -> list[tuple[Path, list[tuple[int, frames.LogFrame]]]]:
     """Return the frames of the files from the last on that begins with a base: some before it may be gone, not all."""
     found = []
     for path in reversed(paths):
@@ -130,11 +183,11 @@ def _from_last_base(paths: list[Path]) -> list[tuple[Path, list[tuple[int, frame
     return found[::-1]
 
 
-def _read(path: Path) -> list[tuple[int, frames.Frame]]:
+def _read(path: Path) -> list[tuple[int, frames.LogFrame]]:
     """Return the frames of a file, without their arrays, and where each begins."""
-    found: list[tuple[int, frames.Frame]] = []
+    found: list[tuple[int, frames.LogFrame]] = []
     try:
-        with path.open("rb") as file:
+        with deferred(), path.open("rb") as file, let_through():
             size = file.seek(0, 2)
             at = 0
             while at < size and (frame := _frame(path, file, at)) is not None:
@@ -147,7 +200,7 @@ def _read(path: Path) -> list[tuple[int, frames.Frame]]:
     return found
 
 
-def _frame(path: Path, file: BinaryIO, at: int) -> frames.Frame | None:
+def _frame(path: Path, file: BinaryIO, at: int) -> frames.LogFrame | None:
     try:
         return frames.read(file, at)
     except frames.OtherVersionError as error:
@@ -158,7 +211,7 @@ def _frame(path: Path, file: BinaryIO, at: int) -> frames.Frame | None:
         raise StateError(msg) from None
 
 
-def _require_following(before: list[Entry], entry: Entry, frame: frames.Frame) -> None:
+def _require_following(before: list[Entry], entry: Entry, frame: frames.LogFrame) -> None:
     if not before or before[-1].commit.number + 1 < frame.number:
         raise gone(entry.path.with_name(frame.text["follows"]), frame.number - 1, f"{entry.path.name} builds upon")
     if before[-1].digest != frame.previous or before[-1].commit.number + 1 != frame.number:

@@ -15,7 +15,7 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError
 from tidemill.renderer.durable.changelog import Changelogs
-from tidemill.renderer.durable.journal import Journal, Mark
+from tidemill.renderer.durable.journal import Event, Journal
 from tidemill.renderer.durable.large_changes import LargeChanges
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
@@ -65,10 +65,10 @@ class StepRecorder:
     def discarded(self) -> None:
         self._journal.discarded()
 
-    def journal(self) -> Mark:
+    def journal(self) -> list[Event]:
         return self._journal.mark()
 
-    def rewind(self, journal: Mark) -> None:
+    def rewind(self, journal: list[Event]) -> None:
         self._journal.rewind(journal)
 
     # -- steps --------------------------------------------------------------------------------------------------------
@@ -161,21 +161,21 @@ class StepRecorder:
     def _save(self, path: Path, inputs: Mapping[Input, Antichain]) -> str:
         """Write the state where the inputs have these frontiers, but for what is in files already; its checksum."""
         header = {"passes": self._log.base.passes, **self._frontiers.saved(inputs)}
-        spilled, large = self._spill_store.listing(), self._large_changes.listing()
+        spilled, large = self._spill_store.store.listing(), self._large_changes.listing()
         with let_through():
             return save(self._executor.compiled, path, header, spilled=spilled, large=large)
 
     @contextlib.contextmanager
     def _checkpointing(self) -> Iterator[None]:
         """Within the block a checkpoint is put in place; where it surely was not, what it refers to may go."""
-        base, number, start = self._spill_store.base, self._log.last.number, perf_counter()
+        base, number, start = self._spill_store.store.base, self._log.last.number, perf_counter()
         try:
             yield
             last = self._log.last
             _LOG.info("%s: a checkpoint of step %s took %.3f s", self.folder, last.step, perf_counter() - start)
         except BaseException:
             if self._log.last.number == number and self._log.lost is None:
-                self._spill_store.base = base
+                self._spill_store.store.base = base
             raise
 
     def close(self) -> None:

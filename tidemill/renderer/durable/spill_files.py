@@ -38,6 +38,7 @@ from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder
+from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
 
 HASH: Final = "h"
@@ -303,10 +304,11 @@ def _write_tables(path: Path, layout: Layout, schema: pa.Schema, tables: Iterato
     rows = 0
     by_key = [(name, pa.int64()) for name in DIRECTORY if layout.by is not None]
     written = pa.schema([*schema, *by_key])
-    with path.open("xb") as file:
-        plain = [name for name, dtype in layout.fields if dtype.element is None]  # see `Layout.has_lists`
-        stated, coded = [HASH, *(name for name, _ in by_key)], [*plain, *(name for name, _ in by_key)]
-        with pq.ParquetWriter(file, written, write_statistics=stated, use_dictionary=coded) as writer:
+    plain = [name for name, dtype in layout.fields if dtype.element is None]  # see `Layout.has_lists`
+    stated, coded = [HASH, *(name for name, _ in by_key)], [*plain, *(name for name, _ in by_key)]
+    with deferred(), path.open("xb") as file:
+        writer = pq.ParquetWriter(file, written, write_statistics=stated, use_dictionary=coded)
+        with writer, let_through():
             for table in tables:
                 if not len(table):  # a page of nothing would have no least hash
                     continue
@@ -318,8 +320,9 @@ def _write_tables(path: Path, layout: Layout, schema: pa.Schema, tables: Iterato
                 else:
                     _write_in_order(writer, written, layout, unordered)
                 rows += len(table)
-        file.flush()
-        os.fsync(file.fileno())
+        with let_through():
+            file.flush()
+            os.fsync(file.fileno())
     return rows
 
 

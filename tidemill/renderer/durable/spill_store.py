@@ -8,9 +8,9 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tidemill.dataflow.nodes import Output
 from tidemill.errors import StateError
@@ -18,6 +18,7 @@ from tidemill.renderer.durable.spilled import SpilledSpine, SpillFolder
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.state import spines_of
 from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.runs.interrupts import deferred
 
 _REPLACED: Final = 64
 """Files that were replaced by others from which on they are removed."""
@@ -27,39 +28,19 @@ class SpillStore:
     """Bounds the updates that a run's arrangements hold in memory, and those read from below them."""
 
     def __init__(self, executor: EmbeddedExecutor, most: int, folder: Path | None) -> None:
-        self._executor = executor
         self._most = most
-        self._folder = folder
-        self._scratch: Path | None = None
-        """The temporary folder of a run without one, which goes with it."""
+        self._is_durable = folder is not None
         self._remove_scratch: Callable[[], object] | None = None
-        self._store: SpillFolder | None = None
+        if folder is None:
+            with deferred():  # interrupted, it has to be known that is to be removed
+                folder = Path(tempfile.mkdtemp(prefix="tidemill-"))
+                self._remove_scratch = weakref.finalize(self, _remove, folder, os.getpid())
+        users, interner = len(executor.graph.coordinates), executor.compiled.interner
+        self.store = SpillFolder(folder / "cold", users, interner, durable=self._is_durable)
+        """What was spilled, in the run's folder; of a run without one in a temporary folder, which goes with it."""
         self._spines = spines_of(executor.compiled)
-        self.may_sweep = folder is None
+        self.may_sweep = not self._is_durable
         """Whether files may be removed as soon as nothing refers to them; not while a log is still being repeated."""
-
-    @property
-    def store(self) -> SpillFolder:
-        """What was spilled, in the run's folder; of a run without one in a temporary folder."""
-        if self._store is None:
-            if self._folder is None:
-                self._scratch = Path(tempfile.mkdtemp(prefix="tidemill-"))
-                self._remove_scratch = weakref.finalize(self, _remove, self._scratch, os.getpid())
-            folder = self._folder or self._scratch
-            assert folder is not None
-            users, interner = len(self._executor.graph.coordinates), self._executor.compiled.interner
-            self._store = SpillFolder(folder / "cold", users, interner, durable=self._folder is not None)
-        return self._store
-
-    @property
-    def base(self) -> set[str]:
-        """The files that the last checkpoint refers to, and any that may be the last."""
-        return set() if self._store is None else self._store.base
-
-    @base.setter
-    def base(self, names: set[str]) -> None:
-        if self._store is not None:
-            self._store.base = names
 
     @property
     def spines(self) -> dict[str, Spine]:
@@ -68,7 +49,7 @@ class SpillStore:
 
     def spilled(self, node: Output) -> SpilledSpine | None:
         """Return what of an output's contents is on the disk; None of nothing."""
-        return None if self._store is None else self._store.spilled.get(f"{node.id}/spine")
+        return self.store.spilled.get(f"{node.id}/spine")
 
     @property
     def held(self) -> int:
@@ -81,10 +62,9 @@ class SpillStore:
         Where that fails for want of room on the disk, all stays in memory.
         """
         held = self.held
-        if held + (0 if self._store is None else self._store.in_memory) <= self._most:
+        if held + self.store.in_memory <= self._most:
             return
-        if self._store is not None:
-            self._store.forget()
+        self.store.forget()
         if held > self._most // 2:
             try:
                 self.spill(self._most // 2)
@@ -95,14 +75,13 @@ class SpillStore:
 
     def merge(self) -> None:
         """Merge what is on the disk into one batch for each arrangement."""
-        if self._store is not None:
-            for spilled in self._store.spilled.values():
-                spilled.settle(1)
-            self.sweep()
+        for spilled in self.store.spilled.values():
+            spilled.settle(1)
+        self.sweep()
 
     def tidy(self) -> None:
         """Merge what is on the disk and has become similar in size, where there is room for that."""
-        for spilled in [] if self._store is None else list(self._store.spilled.values()):
+        for spilled in list(self.store.spilled.values()):
             with contextlib.suppress(OSError):
                 spilled.settle()
 
@@ -116,39 +95,18 @@ class SpillStore:
             operator.drop_derived()
             self.store.spill(name, spine)
 
-    @property
-    def doubtful(self) -> set[str]:
-        """Files that may not be on the disk."""
-        return set() if self._store is None else self._store.doubtful
-
-    def flushed(self) -> None:
-        """Return when all that was written is on the disk."""
-        if self._store is not None:
-            self._store.flushed()
-
-    def listing(self) -> dict[str, Any]:
-        """Return what is on the disk, for a checkpoint to refer to."""
-        return {} if self._store is None else self._store.listing()
-
-    def restore(self, listing: Mapping[str, Any]) -> None:
-        """Have on the disk what a checkpoint referred to."""
-        if listing:
-            self.store.restore(listing, self.spines)
-
     def checkpointed(self) -> None:
         """Take note that what was listed last is in a checkpoint, and remove what nothing else needs.
 
         By now batches may have been merged into others, which a checkpoint does not know of.
         """
-        if self._store is not None and self._folder is not None:
-            self._store.base = self._store.listed
+        if self._is_durable:
+            self.store.base = self.store.listed
         self.sweep()
 
     def sweep(self) -> None:
         """Remove what nothing refers to."""
-        if not self.may_sweep:
-            return
-        if self._store is not None or (self._folder is not None and (self._folder / "cold").exists()):
+        if self.may_sweep:
             self.store.sweep()
 
     def drop_derived(self) -> None:
@@ -159,8 +117,7 @@ class SpillStore:
     def close(self) -> None:
         """Remove what was in a temporary folder."""
         try:
-            if self._store is not None:
-                self._store.close()
+            self.store.close()
         finally:
             if self._remove_scratch is not None:
                 self._remove_scratch()

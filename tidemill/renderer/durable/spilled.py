@@ -39,10 +39,10 @@ from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray,
 from tidemill.renderer.embedded.state import kept_otherwise
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.elsewhere import Range
+from tidemill.renderer.embedded.trace.merging import View
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.stored_order import StoredOrder, StoredPage
 from tidemill.renderer.embedded.trace.transaction import Transaction
-from tidemill.renderer.embedded.trace.view import View
 from tidemill.renderer.embedded.whole_file import sync_folder
 
 _LOG: Final = logging.getLogger("tidemill.spills")
@@ -326,8 +326,7 @@ class SpilledSpine:
         """Return how the rows of a key lie; None where they are not in order, but for a few."""
         rows, files = self._rows_in_order(key_hash), self._files
         largest = files[rows.index(max(rows))]
-        about = self._of(largest).in_order(key_hash)
-        apart = sum(rows) - max(rows) > max(rows) // most
+        about, apart = self._of(largest).in_order(key_hash), self._lies_apart(key_hash, most)
         if not about or apart or any((largest.name, page.page) in self._loaded for page in about):
             return None
         for file in files:

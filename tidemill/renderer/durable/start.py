@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import attrs
 
@@ -42,11 +42,21 @@ class State:
     passes: tuple[str, ...]
     spill_store: SpillStore
     large_changes: LargeChanges
-    recorder: StepRecorder | None
+    recorder: StepRecorder | None = None
     """None where the state is not durable, only spilled."""
-    steps: int
-    sources: Mapping[str, int]
+    steps: int = 0
+    sources: Mapping[str, int] = {}
     """The last batch of each source that was committed."""
+
+    @classmethod
+    def of(
+        cls, graph: Graph, keep: int, passes: tuple[str, ...], in_memory: int, *, folder: Path | None, threads: int
+    ) -> Self:
+        """Return that of a run at its start."""
+        frontiers = Frontiers(graph, keep)
+        executor = EmbeddedExecutor(graph, frontiers.progress, threads=threads)
+        spill_store = SpillStore(executor, in_memory, folder)
+        return cls(executor, frontiers, passes, spill_store, LargeChanges(executor, spill_store.store))
 
     def run(self, executor: Executor, dataframes: DataFrames | None = None) -> Run:
         """Return a run on the executor, or on one around it."""
@@ -83,7 +93,7 @@ def open_state(
     wrote is not brought into a folder: that has a state of its own.
     """
     if folder is None:
-        state = _state(plan.after(), keep, plan.passes, in_memory, None, threads=threads)
+        state = State.of(plan.after(), keep, plan.passes, in_memory, folder=None, threads=threads)
         return state if saved is None else _restored(state, saved)
     if saved is not None:
         msg = (
@@ -94,9 +104,9 @@ def open_state(
     log = StepLog(_local(folder))
     try:
         passes = log.passes if log.passes is not None and plan.is_default else plan.passes
-        graph = plan.after(passes)
-        state = _state(graph, keep, passes, in_memory, log.folder, threads=threads)
-        log.begin(state.executor.graph, keep, passes)
+        state = State.of(plan.after(passes), keep, passes, in_memory, folder=log.folder, threads=threads)
+        executor, frontiers, spill_store = state.executor, state.frontiers, state.spill_store
+        log.begin(executor.graph, keep, passes)
         start = perf_counter()
         rows = _recover(log, state)
         if log.last.number:
@@ -104,36 +114,14 @@ def open_state(
             _LOG.info("%s: goes on after step %s; %s steps of %s updates were repeated, in %.3f s", *said)
         else:
             _LOG.info("%s: a new state is begun", log.folder)
-        recorder = StepRecorder(
-            log,
-            state.executor,
-            state.frontiers,
-            state.spill_store,
-            state.large_changes,
-            checkpoint_every=checkpoint_every,
-            replayed_rows=rows,
-        )
+        changes, kept = state.large_changes, {"checkpoint_every": checkpoint_every, "replayed_rows": rows}
+        recorder = StepRecorder(log, executor, frontiers, spill_store, changes, **kept)
         if not log.knows_functions:  # versions of them, above all: what is compared the next time
             recorder.checkpoint_soon()
+        return attrs.evolve(state, recorder=recorder, steps=log.last.step, sources=log.last.sources)
     except BaseException:
         log.close()
         raise
-    return attrs.evolve(state, recorder=recorder, steps=log.last.step, sources=log.last.sources)
-
-
-def _state(
-    graph: Graph,
-    keep: int,
-    passes: tuple[str, ...],
-    in_memory: int,
-    folder: Path | None,
-    *,
-    threads: int,
-) -> State:
-    frontiers = Frontiers(graph, keep)
-    executor = EmbeddedExecutor(graph, frontiers.progress, threads=threads)
-    spill_store = SpillStore(executor, in_memory, folder)
-    return State(executor, frontiers, passes, spill_store, LargeChanges(executor, spill_store), None, 0, {})
 
 
 def _restored(state: State, saved: Saved) -> State:
@@ -149,7 +137,7 @@ def _recover(log: StepLog, state: State) -> int:
     saved = log.checkpoint_content()
     if saved is not None:
         saved.restore(state.executor.compiled, state.frontiers)
-        spill_store.restore(saved.header.get("cold", {}))
+        spill_store.store.restore(saved.header.get("cold", {}), spill_store.spines)
         state.large_changes.restore(saved.header.get("large", ()), inputs)
     if log.is_checkpointed:  # else steps to come refer to files that nothing else does
         spill_store.may_sweep = True

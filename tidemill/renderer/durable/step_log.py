@@ -27,12 +27,12 @@ from tidemill.dataflow.fingerprint import describe, difference, require_same_fun
 from tidemill.dataflow.graph import Graph
 from tidemill.errors import StateError
 from tidemill.renderer.durable import frames
-from tidemill.renderer.durable.commits import Base, Commit
 from tidemill.renderer.durable.last_commit import LastCommit
 from tidemill.renderer.durable.lock import Lock
-from tidemill.renderer.durable.log_reading import Entry, Log, may_build_upon, segment_number, segment_path
+from tidemill.renderer.durable.log_reading import Base, Commit, Entry, Log, may_build_upon, segment_number, segment_path
 from tidemill.renderer.durable.segment import Segment
 from tidemill.renderer.embedded.state import Saved, read
+from tidemill.renderer.runs.interrupts import deferred
 from tidemill.renderer.runs.system_errors import advice
 
 _CHECKPOINT: Final = re.compile(r"checkpoint-\d{10}-\w+")
@@ -54,15 +54,10 @@ class StepLog:
         self._functions: Mapping[str, Any] | None = None
         """What is known of the users' functions that the next base is of."""
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = Lock(folder)
-            self._said = LastCommit(folder)
-        except OSError as error:
-            self.close()
-            expected = advice(error, "expected a folder in which this process may write")
-            msg = f"{folder} cannot be used for state ({error}): {expected}"
-            raise StateError(msg) from error
-        try:
+            with deferred():  # interrupted, the lock has to be known that is to be released
+                folder.mkdir(parents=True, exist_ok=True)
+                self._lock = Lock(folder)
+                self._said = LastCommit(folder)
             self._found = _read(folder)
             self._said.require(self._found.entries)
             self._entries = self._found.entries
@@ -73,6 +68,11 @@ class StepLog:
                 self.passes = self.base.passes
             else:
                 _require_nothing(folder)
+        except OSError as error:
+            self.close()
+            expected = advice(error, "expected a folder in which this process may write")
+            msg = f"{folder} cannot be used for state ({error}): {expected}"
+            raise StateError(msg) from error
         except BaseException:
             self.close()
             raise

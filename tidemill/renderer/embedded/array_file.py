@@ -21,7 +21,7 @@ from typing import IO, Any, Final, TypeVar
 import numpy as np
 
 from tidemill.errors import StateError
-from tidemill.renderer.embedded.whole_file import in_place
+from tidemill.renderer.embedded.whole_file import put_in_place
 from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
 
@@ -60,19 +60,23 @@ class Arrays(Mapping[str, Any]):
 
 def write(path: Path, header: Mapping[str, Any], arrays: Iterable[tuple[str, Any]]) -> str:
     """Put a file with this header and these named arrays in place of what is there; return its checksum."""
-    with in_place(path) as file:
+
+    def write_whole(file: IO[bytes]) -> str:
         _write_members(file, header, arrays)
         digest = _digest(file, file.seek(0, os.SEEK_END))
         file.seek(0, os.SEEK_END)
         file.write(digest)
-    return digest.hex()
+        return digest.hex()
+
+    return put_in_place(path, write_whole)
 
 
 def read(path: Path, checksum: str | None = None) -> tuple[dict[str, Any], Arrays]:
     """Return a file's header and arrays; `StateError` where it is not one of ours, not whole, or another than meant."""
     try:
         with contextlib.ExitStack() as stack:
-            file = stack.enter_context(path.open("rb"))
+            with deferred():  # interrupted, it has to be known that is to be closed
+                file = stack.enter_context(path.open("rb"))
             size = max(0, file.seek(0, os.SEEK_END) - _DIGEST)
             digest = _digest(file, size)
             if file.read() != digest:

@@ -6,10 +6,13 @@ import contextlib
 import errno
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, TypeVar
 
+from tidemill.renderer.runs.interrupts import deferred, let_through
+
+T = TypeVar("T")
 _NOT_FOR_FOLDERS: Final = {
     errno.EACCES,
     errno.EPERM,
@@ -21,21 +24,21 @@ _NOT_FOR_FOLDERS: Final = {
 }
 
 
-@contextlib.contextmanager
-def in_place(path: Path, *, new: bool = False) -> Iterator[IO[bytes]]:
-    """Give a file to write, and put it in place of what is there once it is on the disk; leave none if that fails.
+def put_in_place(path: Path, write: Callable[[IO[bytes]], T], *, new: bool = False) -> T:
+    """Have a file written, and put it in place of what is there once it is on the disk; leave none if that fails.
 
     Where it is to be ``new`` and another came there meanwhile, that stays, on file systems that have links.
     """
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")  # processes of one number may write to one place
     try:
-        with beside.open("w+b") as file:
-            yield file
+        with deferred(), beside.open("w+b") as file, let_through():
+            result = write(file)
             file.flush()
             os.fsync(file.fileno())
         if not (new and _linked(beside, path)):
             beside.replace(path)
         sync_folder(path.parent)
+        return result
     finally:
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()

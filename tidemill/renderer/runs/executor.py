@@ -133,7 +133,7 @@ class Recorder(Protocol):
         """Let go of the folder."""
 
 
-class SpillStore(Protocol):
+class Spilling(Protocol):
     """Bounds the updates that are held in memory: others are on the disk."""
 
     def make_room(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -68,6 +70,16 @@ def _sorted_out_change(
     return (Writes([], good, False, time) if is_delete else Writes(good, [], True, time)), refused
 
 
+@contextlib.contextmanager
+def _about(node: Input) -> Iterator[None]:
+    """Within the block errors say which input they are of."""
+    try:
+        yield
+    except TidemillError as error:
+        of_node(node, error)
+        raise
+
+
 class Intake:
     """Checks what is put into a run, and queues it. Errors say which input they are of."""
 
@@ -83,7 +95,7 @@ class Intake:
     ) -> list[RefusedRow] | None:
         """Queue rows to insert, or with a negative sign to delete; return those left out, where some may be."""
         refused: list[RefusedRow] | None = None
-        try:
+        try:  # as `_about` does, of which a row would notice the calls
             rows = _known(node, rows)
             dataframes = self._dataframes_for(rows, on_error)
             at = self._frontiers.open_time(node, time)
@@ -102,7 +114,7 @@ class Intake:
 
     def feed(self, node: Input, feed: Any, op: str, time: Any, format: str = "op") -> None:  # noqa: A002 - as users say
         """Queue the writes of a change feed."""
-        try:
+        with _about(node):
             if checked_format(format) != "op":
                 require_key(node, "apply a feed")
                 feed, op = translated(format, node.schema, tuple(node.key), feed, node.where)
@@ -110,35 +122,24 @@ class Intake:
                 own = (op, time) if isinstance(time, str) else (op,)
                 beside = tuple(Field(n, STRING) for n in own if n not in node.schema)
                 feed = known_columns(Schema((*node.schema, *beside)), feed, node.where)
-            dataframes = self._dataframes_for(feed)
-            if dataframes is not None:
+            if (dataframes := self._dataframes_for(feed)) is not None:
                 self._stepper.queue(node, *dataframes.feed(node, feed, op, time))
             else:
                 self._stepper.queue(node, checked_feed(node, self._frontiers, feed, op, time))
-        except TidemillError as error:
-            of_node(node, error)
-            raise
 
     def updates(self, node: Input, updates: Any, time: str | None = None, diff: str = "diff") -> None:
         """Queue ``(row, time, diff)`` triples, or a table of updates, with what its columns of these are called."""
-        try:
+        with _about(node):
             named = Names.of(self._frontiers.graph.coordinates, time, diff)
-            dataframes = self._dataframes_for(updates)
-            if dataframes is not None:
+            if (dataframes := self._dataframes_for(updates)) is not None:
                 self._stepper.queue(node, *dataframes.updates(node, updates, named))
             else:
                 self._stepper.queue(node, checked_updates(node, self._frontiers, updates, named))
-        except TidemillError as error:
-            of_node(node, error)
-            raise
 
     def watermark(self, node: Input, value: Any, time: Any) -> None:
         """Queue what is told of an input's watermark; `TimeError` where it goes back."""
-        try:
+        with _about(node):
             self._watermark(node, value, time)
-        except TidemillError as error:
-            of_node(node, error)
-            raise
 
     def _dataframes_for(self, rows: Any, on_error: OnError = "raise") -> DataFrames | None:
         """Return what reads rows that are a DataFrame of the engine's; None for all others."""

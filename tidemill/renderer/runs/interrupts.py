@@ -46,7 +46,9 @@ class _Deferral:
 
     def _note(self, *given: Any) -> None:
         if self._at_once:
+            self._at_once = False  # what is done about this one is done whole
             self._handler(*given)
+            self._at_once = True
         else:
             self._came = given
 

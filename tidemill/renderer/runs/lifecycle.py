@@ -91,4 +91,5 @@ class Lifecycle:
         """Close the run, unless it is, or is another process's; `ReentrantUseError` in the middle of a change."""
         if self._closed is None and not self.is_foreign:
             self.check()
-            self.give_up("is closed")
+            with deferred():
+                self.give_up("is closed")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, overload
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Self
 
 import attrs
 
@@ -65,7 +65,7 @@ class Memory:
         )
 
 
-class Metrics(Sequence[OperatorMetrics]):
+class Metrics(tuple[OperatorMetrics, ...]):  # noqa: SLOT001 - it has a memory beside
     """The figures of all operators, a sequence of `OperatorMetrics` in the order of the graph; prints as a table.
 
     >>> import tidemill as tm
@@ -79,27 +79,18 @@ class Metrics(Sequence[OperatorMetrics]):
     [("#0 Input 'x'", 1), ('#1 Threshold', 1), ("#2 Output 'once'", 1)]
     """
 
-    def __init__(self, operators: Sequence[OperatorMetrics], memory: Memory | None = None) -> None:
-        self._operators = tuple(operators)
-        self.memory = Memory() if memory is None else memory
+    memory: Memory
 
-    @overload
-    def __getitem__(self, index: int) -> OperatorMetrics: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[OperatorMetrics]: ...
-    def __getitem__(self, index: int | slice) -> OperatorMetrics | Sequence[OperatorMetrics]:
-        return self._operators[index]
-
-    def __len__(self) -> int:
-        return len(self._operators)
-
-    def __iter__(self) -> Iterator[OperatorMetrics]:
-        return iter(self._operators)
+    def __new__(cls, operators: Iterable[OperatorMetrics], memory: Memory | None = None) -> Self:
+        """Return the figures of these operators."""
+        made = super().__new__(cls, operators)
+        made.memory = Memory() if memory is None else memory
+        return made
 
     @property
     def state_rows(self) -> int:
         """Updates held by all operators together: what the run's memory grows with."""
-        return sum(o.state_rows for o in self._operators)
+        return sum(o.state_rows for o in self)
 
     def __repr__(self) -> str:
         names = ("in", "out", "state")
@@ -109,7 +100,7 @@ class Metrics(Sequence[OperatorMetrics]):
             f"{o.title:32.32} {o.records_in:>10,} {o.records_out:>10,} {o.state_rows:>10,} "
             f"{o.batches:>8} {o.waiting:>8} {o.seconds:>9.4f} {shown_bytes(o.bytes):>9}  {o.line}".rstrip()
             + (f", {o.late:,} late" if o.late else "")
-            for o in self._operators
+            for o in self
         ]
         return "\n".join([head, *lines, str(self.memory)])
 
@@ -117,7 +108,7 @@ class Metrics(Sequence[OperatorMetrics]):
         """Return a pandas DataFrame with a line for each operator."""
         import pandas as pd  # noqa: PLC0415 - only for those who have it
 
-        return pd.DataFrame([attrs.asdict(o) for o in self._operators], columns=[a.name for a in _FIELDS])
+        return pd.DataFrame([attrs.asdict(o) for o in self], columns=[a.name for a in _FIELDS])
 
 
 _FIELDS: Final = attrs.fields(OperatorMetrics)

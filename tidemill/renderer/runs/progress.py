@@ -18,14 +18,20 @@ from typing import Any, Final, Protocol
 import attrs
 
 from tidemill.boundary.html import html_table
+from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Node
+from tidemill.errors import TidemillError
+from tidemill.renderer.diagram.scene import Figures, scene_of
+from tidemill.renderer.diagram.svg import bundle_of, svg_of
 
 AFTER: Final = 2.0
 """Seconds after which a step is shown."""
 EVERY: Final = 0.25
 """Seconds from one look to the next."""
 _LOG: Final = logging.getLogger("tidemill.steps")
+_DRAWN: Final = 2000.0
+"""Operators for which a second goes from one picture to the next: drawing is not to take the time of the step."""
 _MOST: Final = 12
 """Operators that are shown: those that took the most time."""
 _COLUMNS: Final = ("operator", "updates", "share", "updates/s", "pending")
@@ -236,3 +242,27 @@ class InNotebook:
             self._handle = ipython.display(ipython.HTML(text), display_id=True)
         else:
             self._handle.update(ipython.HTML(text))
+
+
+def watch(stepper: Any, graph: Graph, after: Any) -> Callable[[], None]:
+    """Show steps that take longer than so many seconds, in the place of what shows them now; return what ends it."""
+    if not isinstance(after, int | float) or isinstance(after, bool) or not after >= 0:
+        msg = f"after={after!r}: expected seconds, 0 or more"
+        raise TidemillError(msg)
+    if stepper.watcher is not None:
+        stepper.watcher.stop()
+        stepper.watcher = None
+    notebook = in_notebook()
+    display = InNotebook(lambda shares: _picture(graph, shares)) if notebook else display_here()
+    if display is None:
+        return lambda: None
+    every = EVERY + len(graph.nodes) / _DRAWN
+    watcher = stepper.watcher = Watcher(stepper, display, after=float(after), every=every)
+    return watcher.stop
+
+
+def _picture(graph: Graph, shares: Mapping[int, float]) -> str:
+    """Return the graph with each operator in the colour of its share of the time, as an image in HTML."""
+    figures = {node.id: Figures(0, 0, "", 0.0, shares.get(node.id, 0.0)) for node in graph.nodes}
+    scene = scene_of(graph, figures)
+    return bundle_of("", svg_of(scene), scene.title)["text/html"]

@@ -16,10 +16,12 @@ from tidemill.boundary.feed_formats import FeedFormat
 from tidemill.boundary.feeds import Fed
 from tidemill.boundary.files import file_path
 from tidemill.boundary.results import Rows, Updates, following
+from tidemill.boundary.rows import checked_rows
 from tidemill.boundary.sorting_out import RefusedRow
+from tidemill.boundary.values import canonical
 from tidemill.dataflow.fingerprint import function_prints
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import EngineError, StateError, TidemillError, TimeError, UnknownNameError, did_you_mean
@@ -31,12 +33,10 @@ from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.intake import Intake, OnError, require_key
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.pictures import READABLE, history_of, records_of, run_scene, updates_on_record
-from tidemill.renderer.runs.reasons import Explainer, reasons_of
-from tidemill.renderer.runs.step_events import StepEvents, require_limits
-from tidemill.renderer.runs.step_info import StepInfo
+from tidemill.renderer.runs.progress import watch
+from tidemill.renderer.runs.step_events import StepEvents, StepInfo, require_limits
 from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.system_errors import advice
-from tidemill.renderer.runs.watch import watch
 
 if TYPE_CHECKING:
     from tidemill.notebook.explorer import Explorer
@@ -89,7 +89,8 @@ class Run:
         self._dataframes = dataframes
         self._intake = Intake(stepper, dataframes)
         self._inputs, self._outputs = self.graph.inputs, self.graph.outputs
-        self._explainer: Explainer | None = None
+        self._explained: tuple[Callable[..., Why], Callable[[str], str]] | None = None
+        """What finds reasons, and the name of the output that holds what an input does; see `explain_by`."""
         self._fed: dict[Output, Fed] = {}
 
     # -- putting in -----------------------------------------------------------------------------------------------
@@ -441,14 +442,29 @@ class Run:
         {'edges': [('x', 'y'), ('y', 'w')], 'roots': [('x',)]}
         """
         node = self._output(name)
-        if self._explainer is None:
+        if self._explained is None:
             msg = f"why({name!r}, ...): this run keeps no inputs to look for reasons in: start it with why=True"
             raise EngineError(msg)
-        return reasons_of(self._explainer, self.executor, self._frontiers, (node, row, at))
+        (wanted,) = checked_rows(node.schema, [row], f"why({name!r}, ...)")
+        (answer, kept_name), given, time = self._explained, {}, self._frontiers.readable_time(node, at)
+        for source in self._frontiers.progress.sources(node):
+            kept = self.graph.outputs[kept_name(source.name)]
+            if time is not None:
+                self._frontiers.readable_time(kept, time)
+            given[source.name] = self._canonical_counts(kept, time)
+        is_there = self._canonical_counts(node, time).get(wanted, 0) > 0
+        return answer(given, name, wanted, time=time, is_there=is_there)
+
+    def _canonical_counts(self, node: Output, time: Time | None) -> dict[Any, int]:
+        """Return an output's rows written as those put in are: with the one NaN, which equals itself."""
+        return {canonical(row): count for row, count in self.executor.contents(node, time).counts().items()}
 
     def explain_by(self, answer: Callable[..., Why], kept_name: Callable[[str], str]) -> None:
-        """Have `why` answered, from outputs that hold what inputs do. Called by whoever started the run so."""
-        self._explainer = Explainer(answer, kept_name)
+        """Have `why` answered: ``answer(what inputs hold, output, row, time=, is_there=)``, where outputs hold that.
+
+        Called by whoever started the run so.
+        """
+        self._explained = answer, kept_name
         kept = set(map(kept_name, self._inputs))
         self._outputs = {name: output for name, output in self._outputs.items() if name not in kept}
 

@@ -10,13 +10,12 @@ from typing import Any, Final
 
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError, StepError
-from tidemill.renderer.runs.executor import Executor, Recorder, SpillStore
+from tidemill.renderer.runs.executor import Executor, Recorder, Spilling
 from tidemill.renderer.runs.frontiers import Frontiers, Move
 from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.lifecycle import Lifecycle
 from tidemill.renderer.runs.progress import OperatorProgress, Watcher
-from tidemill.renderer.runs.step_events import StepEvents
-from tidemill.renderer.runs.step_info import Listeners, StepInfo
+from tidemill.renderer.runs.step_events import Listeners, StepEvents, StepInfo
 from tidemill.renderer.runs.system_errors import advice
 from tidemill.renderer.runs.writes import Change
 
@@ -26,37 +25,6 @@ _MANY: Final = 100_000
 """Rows from which on a load is more than a detail."""
 _LOADS: Final = logging.getLogger("tidemill.loads")
 _STEPS: Final = logging.getLogger("tidemill.steps")
-
-
-class Deliveries:
-    """The last batch of each source that a step committed, and the one that is being delivered."""
-
-    def __init__(self, committed: Mapping[str, int]) -> None:
-        self.is_putting = False
-        """Whether a batch is being put in: not the time for a step."""
-        self.committed = dict(committed)
-        """The last batch of each source."""
-        self._current: tuple[str, int] | None = None
-
-    def has(self, source: str, batch: int) -> bool:
-        """Return whether this batch of a source, or a later one, was committed."""
-        return batch <= self.committed.get(source, -1)
-
-    def begin(self, source: str, batch: int) -> None:
-        """Have the next step commit this batch, which is put in now."""
-        self._current, self.is_putting = (source, int(batch)), True
-
-    def end(self) -> None:
-        """Deliver nothing more, whether or not it was committed."""
-        self._current, self.is_putting = None, False
-
-    def after_step(self) -> dict[str, int]:
-        """Return what is committed once the step at hand is."""
-        return self.committed if self._current is None else self.committed | dict([self._current])
-
-    def commit(self) -> None:
-        """Take note that the step was taken."""
-        self.committed = self.after_step()
 
 
 class Stepper:
@@ -72,7 +40,7 @@ class Stepper:
         frontiers: Frontiers,
         *,
         recorder: Recorder | None = None,
-        spill_store: SpillStore | None = None,
+        spill_store: Spilling | None = None,
         steps: int = 0,
         sources: Mapping[str, int] | None = None,
     ) -> None:
@@ -94,7 +62,12 @@ class Stepper:
             frontiers.graph.name, f"start another {on}", self._release, self._standing, has_files=has_files
         )
         self._recorder = recorder
-        self._deliveries = Deliveries(sources or {})
+        self._sources = dict(sources or {})
+        """The last batch of each source that a step committed."""
+        self._delivered: dict[str, int] = {}
+        """The batch that the next step commits, while it is being delivered."""
+        self._is_putting = False
+        """Whether a batch is being put in: not the time for a step."""
 
     # -- for those who watch it ---------------------------------------------------------------------------------------
 
@@ -156,19 +129,17 @@ class Stepper:
 
     def deliver(self, source: str, batch: int, put: Callable[[], object], advance: Callable[[], object]) -> bool:
         """Put in a batch and take a step that commits its number; return False where that was done before."""
-        if self._deliveries.is_putting:
-            msg = "what puts in a delivered batch may not deliver another one: deliver them one after the other"
-            raise StepError(msg)
-        if self._deliveries.has(source, batch):
+        self._require_no_delivery("deliver another one: deliver them one after the other")
+        if batch <= self._sources.get(source, -1):
             return False
         queued, steps = self.executor.queued(), self.steps
         journal = None if self._recorder is None else self._recorder.journal()
         with deferred():
-            self._deliveries.begin(source, batch)
+            self._delivered, self._is_putting = {source: int(batch)}, True
             try:
                 with let_through():
                     put()
-                self._deliveries.is_putting = False
+                self._is_putting = False
                 with let_through():
                     advance()
             except BaseException:
@@ -176,13 +147,13 @@ class Stepper:
                     self.lifecycle.change("a batch was taken back", lambda: self._take_back(queued, journal))
                 raise
             finally:
-                self._deliveries.end()
+                self._delivered, self._is_putting = {}, False
         return True
 
     def _require_no_delivery(self, what: str) -> None:
         """Raise where a batch is being put in: what was queued before it may have to be brought back as it was."""
-        if self._deliveries.is_putting:
-            msg = f"what puts in a delivered batch may not {what}: do so after deliver()"
+        if self._is_putting:
+            msg = f"what puts in a delivered batch may not {what}"
             raise StepError(msg)
 
     def _take_back(self, queued: Any, journal: Any) -> None:
@@ -195,9 +166,7 @@ class Stepper:
     def take(self, move: Move) -> None:
         """Take a step, and do what is to be done after it."""
         self.lifecycle.check()
-        if self._deliveries.is_putting:
-            msg = "what puts in a delivered batch may not take a step: deliver() does, once for the batch"
-            raise StepError(msg)
+        self._require_no_delivery("take a step: deliver() does, once for the batch")
         self.began, steps = perf_counter(), self.steps
         try:
             self.lifecycle.change("a step was made final", lambda: self._take(move))
@@ -215,14 +184,14 @@ class Stepper:
             with let_through():
                 self._work(move)
             if self._recorder is not None:
-                sources = self._deliveries.after_step()
+                sources = self._sources | self._delivered
                 self._recorder.commit(move.inputs, sources, replayable=executor.is_replayable)
         except BaseException as error:
             self._undo(error)
             raise
         executor.commit(move.since)
         self.frontiers.settle(move)
-        self._deliveries.commit()
+        self._sources |= self._delivered
         self.steps += 1
 
     def _work(self, move: Move) -> None:
@@ -295,19 +264,19 @@ class Stepper:
 
     def save(self, path: Path, header: Mapping[str, Any]) -> None:
         """Write the whole state to a file, and where the run is."""
-        self._require_no_delivery("save the state")
-        said = {"read": self.frontiers.reading(), "sources": self._deliveries.committed, "steps": self.steps}
+        self._require_no_delivery("save the state: do so after deliver()")
+        said = {"read": self.frontiers.reading(), "sources": self._sources, "steps": self.steps}
         self.executor.save(path, {**header, **self.frontiers.saved(), **said})
 
     def checkpoint(self) -> None:
         """Write the whole state."""
-        self._require_no_delivery("have the state written")
+        self._require_no_delivery("have the state written: do so after deliver()")
         with deferred():
             self.recorder_for("checkpoint").checkpoint()
 
     def compact(self) -> int:
         """Merge every arrangement into one batch, those on the disk too; return how many updates were given up."""
-        self._require_no_delivery("have it compacted")
+        self._require_no_delivery("have it compacted: do so after deliver()")
         if self.spill_store is None:
             return self.executor.compact()
         before = self.executor.metrics().state_rows

@@ -27,9 +27,9 @@ from tidemill.renderer.embedded.makers import MAKERS
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.schedule import Operator, Region, Round
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
+from tidemill.renderer.embedded.trace.merging import View
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
-from tidemill.renderer.embedded.trace.view import View
 from tidemill.renderer.runs import failures
 
 MANY: Final = 1 << 12

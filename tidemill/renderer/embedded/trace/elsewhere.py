@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray
+from tidemill.renderer.embedded.trace.merging import View
 from tidemill.renderer.embedded.trace.stored_order import StoredOrder
-from tidemill.renderer.embedded.trace.view import View
 
 Range: TypeAlias = tuple[int, int | None]
 """Numbers in an order from one on, up to but without another; None is the end."""

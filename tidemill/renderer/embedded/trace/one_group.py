@@ -11,9 +11,9 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, UpdateArray, hashed
+from tidemill.renderer.embedded.trace.merging import View
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.spine import Spine
-from tidemill.renderer.embedded.trace.view import View
 
 MOST: Final = 64
 """Up to so many updates are read in Python."""

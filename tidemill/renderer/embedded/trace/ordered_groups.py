@@ -28,11 +28,11 @@ from tidemill.renderer.embedded.kernels.updates import (
     stacked,
     summable,
 )
+from tidemill.renderer.embedded.trace.merging import View
 from tidemill.renderer.embedded.trace.one_group import MOST, OneGroup
 from tidemill.renderer.embedded.trace.row_order import FEW_TIED, RowOrder
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
-from tidemill.renderer.embedded.trace.view import View
 
 SLACK: Final = 4
 """So many rows more than are asked for are read of each run at first."""
@@ -51,7 +51,7 @@ _NEVER: Final = np.iinfo(np.int64).max
 _Key = tuple[int, ...]
 
 
-class _Run(NamedTuple):
+class _KeyRuns(NamedTuple):
     """For some of the keys, the updates of a batch that have their hashes: which keys, from where, and up to where."""
 
     array: UpdateArray
@@ -60,7 +60,7 @@ class _Run(NamedTuple):
     high: Ints
 
 
-class _Read(NamedTuple):
+class _ReadRows(NamedTuple):
     """What was read of groups: updates, whose, and which of them are the last ones read of runs that go on."""
 
     keys: Codes
@@ -124,7 +124,7 @@ class OrderedGroups:
             owner = np.concatenate((owner, *(o for o, _ in more)))
             rows = stacked([rows, *(r for _, r in more)])
             done, first_owner, first_rows = self._first_of(
-                _Read(keys, until, owner, rows, is_end, parts_ties), count, last=last, known=known
+                _ReadRows(keys, until, owner, rows, is_end, parts_ties), count, last=last, known=known
             )
             if done.all() and len(owners) == 1:
                 return first_owner, first_rows
@@ -159,7 +159,9 @@ class OrderedGroups:
         rows = np.array(found.rows, np.int64).T if found.rows else np.empty((self._codes + 1, 0), np.int64)
         return np.zeros(len(found.rows), np.int64), rows
 
-    def _first_of(self, read: _Read, count: int, *, last: bool, known: int | None) -> tuple[Bools, Ints, UpdateArray]:
+    def _first_of(
+        self, read: _ReadRows, count: int, *, last: bool, known: int | None
+    ) -> tuple[Bools, Ints, UpdateArray]:
         """Return which keys have all that was asked for, or all there is; and the first rows of these."""
         n = read.keys.shape[1]
         if not len(read.owner):
@@ -204,14 +206,14 @@ class OrderedGroups:
         return done, number, found
 
     def _taken(
-        self, runs: list[_Run], count: int, *, last: bool
-    ) -> tuple[list[tuple[Ints, UpdateArray]], tuple[Bools, Bools], list[_Run]]:
+        self, runs: list[_KeyRuns], count: int, *, last: bool
+    ) -> tuple[list[tuple[Ints, UpdateArray]], tuple[Bools, Bools], list[_KeyRuns]]:
         """Return the next updates of each run, and what is left of them.
 
         Besides, which of these updates are the last read of a run that goes on, and which of those part ties.
         """
         taken: list[tuple[Ints, UpdateArray]] = []
-        ends, parting, left = [np.empty(0, np.bool_)], [np.empty(0, np.bool_)], list[_Run]()
+        ends, parting, left = [np.empty(0, np.bool_)], [np.empty(0, np.bool_)], list[_KeyRuns]()
         for run in runs:
             size = np.minimum(run.high - run.low, count)
             goes_on = size < run.high - run.low
@@ -231,7 +233,7 @@ class OrderedGroups:
                 rest = end - 1 if last else end + 1
                 parts_ties[is_at] = self._order.parts_ties(run.array, end, rest, run.high[goes_on], self._width)
                 ranges = (run.low, run.high - size) if last else (run.low + size, run.high)
-                left.append(_Run(run.array, *(a.compress(goes_on) for a in (run.owner, *ranges))))
+                left.append(_KeyRuns(run.array, *(a.compress(goes_on) for a in (run.owner, *ranges))))
             ends.append(is_end)
             parting.append(parts_ties)
         return taken, (np.concatenate(ends), np.concatenate(parting)), left
@@ -253,28 +255,28 @@ class OrderedGroups:
         default = _NEVER if last else -_NEVER - 1
         return np.array([default if end is None else end for end in known], np.int64)
 
-    def _runs(self, keys: Codes, numbers: Ints | None, *, last: bool) -> list[_Run]:
+    def _runs(self, keys: Codes, numbers: Ints | None, *, last: bool) -> list[_KeyRuns]:
         """Return the runs of all batches, less those ends of which all rows have cancelled."""
         runs = self._whole_runs(keys)
         if numbers is None:
             return runs
-        cut: list[_Run] = []
+        cut: list[_KeyRuns] = []
         for run in runs:
             at = self._bisected(run, numbers.take(run.owner), right=last)
             low, high = (run.low, at) if last else (at, run.high)
             some = low < high
-            cut.append(_Run(run.array, *(a.compress(some) for a in (run.owner, low, high))))
+            cut.append(_KeyRuns(run.array, *(a.compress(some) for a in (run.owner, low, high))))
         return cut
 
-    def _whole_runs(self, keys: Codes) -> list[_Run]:
+    def _whole_runs(self, keys: Codes) -> list[_KeyRuns]:
         hashes = hashed(keys)
-        runs: list[_Run] = []
+        runs: list[_KeyRuns] = []
         for view in self._spine.views(keys):
             for batch in view.batches:
                 low, high = batch.hashes.searchsorted(hashes), batch.hashes.searchsorted(hashes, "right")
                 owner = (low < high).nonzero()[0]
                 if len(owner):
-                    runs.append(_Run(batch.array, owner, low.take(owner), high.take(owner)))
+                    runs.append(_KeyRuns(batch.array, owner, low.take(owner), high.take(owner)))
         return runs
 
     def _in_tails(self, keys: Codes) -> tuple[Ints, UpdateArray]:
@@ -293,7 +295,7 @@ class OrderedGroups:
 
     # -- where all rows have cancelled --------------------------------------------------------------------------------
 
-    def _remember(self, read: _Read, owner: Ints, rows: Codes, there: Ints, *, last: bool) -> None:
+    def _remember(self, read: _ReadRows, owner: Ints, rows: Codes, there: Ints, *, last: bool) -> None:
         """Note up to where all rows have cancelled, of keys of which many have; ``there`` are rows that have not."""
         if len(owner) < SKIP_FROM or not len(there):
             return
@@ -346,7 +348,7 @@ class OrderedGroups:
                 self._add(found, until, owner, tail.take(at, axis=1))
         return found
 
-    def _count_in(self, run: _Run, rows: Codes, until: Ints, found: Ints) -> None:
+    def _count_in(self, run: _KeyRuns, rows: Codes, until: Ints, found: Ints) -> None:
         sought = self._order.number(rows[self._first_row]).take(run.owner)
         low = self._bisected(run, sought, right=False)
         high = self._bisected(run, sought, right=True)
@@ -374,7 +376,7 @@ class OrderedGroups:
             low[i], high[i] = ends
         return low, high
 
-    def _bisected(self, run: _Run, numbers: Ints, *, right: bool) -> Ints:
+    def _bisected(self, run: _KeyRuns, numbers: Ints, *, right: bool) -> Ints:
         """Return for each number its place in its key's run, by the first column; ``right`` of those equal to it."""
         codes = run.array[self._first_row]
         if len(numbers) <= FEW:
@@ -412,10 +414,10 @@ def _tail(view: View) -> UpdateArray:
     return view.tail.array[:, : view.tail_size]
 
 
-def _only(run: _Run, keys: Bools) -> _Run:
+def _only(run: _KeyRuns, keys: Bools) -> _KeyRuns:
     """Return of a run what is of marked keys."""
     some = keys.take(run.owner)
-    return _Run(run.array, *(a.compress(some) for a in (run.owner, run.low, run.high)))
+    return _KeyRuns(run.array, *(a.compress(some) for a in (run.owner, run.low, run.high)))
 
 
 def _within(owner: Ints, ends: Any, counts: Any, n: int) -> tuple[Any, Any]:

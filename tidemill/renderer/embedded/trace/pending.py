@@ -16,7 +16,7 @@ from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.renderer.embedded.kernels.memory import repeated, stack
 from tidemill.renderer.embedded.kernels.times import beyond
 from tidemill.renderer.embedded.kernels.updates import Ints, Rows, UpdateArray, marked, stacked
-from tidemill.renderer.embedded.trace.time_buckets import Buckets, Layout, added, in_order, taken
+from tidemill.renderer.embedded.trace.time_buckets import Buckets, TimeLayout, added, in_order, taken
 
 FEW: Final = 512
 """So many updates are looked through rather than put in buckets."""
@@ -70,7 +70,7 @@ class PendingUpdates:
     __slots__ = ("_fresh", "_layout", "_rest", "compared")
 
     def __init__(self, first: int, users: int, weights: int) -> None:
-        self._layout = Layout(first, users, weights)
+        self._layout = TimeLayout(first, users, weights)
         self._fresh: list[UpdateArray | Alike] = []
         self._rest = _NOTHING
         self.compared = 0

@@ -303,7 +303,7 @@ class RowOrder:
         if column.row in self._plain:
             return (1, ~code if column.descending else code)
         value = order_key(code, column.dtype, self._interner)
-        return (1, _Reversed(value) if column.descending else value)
+        return (1, _Falling(value) if column.descending else value)
 
 
 def _is_wide(numbers: Ints) -> bool:
@@ -321,7 +321,7 @@ def _numbers(codes: Codes, column: SortColumn, interner: Interner) -> Ints:
     return sort_values(codes, descending=column.descending, nulls_first=column.nulls_first)
 
 
-class _Reversed:
+class _Falling:
     """A value that sorts the other way round."""
 
     __slots__ = ("value",)
@@ -329,10 +329,10 @@ class _Reversed:
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    def __lt__(self, other: _Reversed) -> bool:
+    def __lt__(self, other: _Falling) -> bool:
         return bool(other.value < self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reversed) and bool(self.value == other.value)
+        return isinstance(other, _Falling) and bool(self.value == other.value)
 
     __hash__ = None  # type: ignore[assignment]

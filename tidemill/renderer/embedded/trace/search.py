@@ -10,10 +10,10 @@ import numpy as np
 from tidemill.renderer.embedded.kernels.sorting import ascending, gathered
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, expand
 from tidemill.renderer.embedded.trace.batch import Batch
-from tidemill.renderer.embedded.trace.view import View
+from tidemill.renderer.embedded.trace.merging import View
 
 
-class Run(NamedTuple):
+class Hits(NamedTuple):
     """Where the hashes lie that a batch has: their numbers, each one's first place, and how often it is there."""
 
     batch: Batch
@@ -22,7 +22,7 @@ class Run(NamedTuple):
     counts: Ints
 
 
-def runs_in(batches: Sequence[Batch], hashes: Ints) -> list[Run]:
+def runs_in(batches: Sequence[Batch], hashes: Ints) -> list[Hits]:
     """Return where many hashes lie in each of the batches.
 
     Searching for sorted hashes is several times faster than for scattered ones; keys mostly come in order.
@@ -30,13 +30,13 @@ def runs_in(batches: Sequence[Batch], hashes: Ints) -> list[Run]:
     if not batches:
         return []
     if (hashes[1:] >= hashes[:-1]).all():
-        return [Run(batch, *batch.runs_of(hashes)) for batch in batches]
+        return [Hits(batch, *batch.runs_of(hashes)) for batch in batches]
     order, hashes = ascending(hashes)
     found = [(batch, *batch.runs_of(hashes)) for batch in batches]
-    return [Run(batch, order.take(hits), low, counts) for batch, hits, low, counts in found]
+    return [Hits(batch, order.take(hits), low, counts) for batch, hits, low, counts in found]
 
 
-def found_in(run: Run) -> tuple[Ints, UpdateArray]:
+def found_in(run: Hits) -> tuple[Ints, UpdateArray]:
     """Return the updates of a run, and the number of each one's hash."""
     batch, hits, low, counts = run
     if int(counts.sum()) == len(batch.hashes) and (low[1:] > low[:-1]).all():  # all there is, each of it once

@@ -30,12 +30,11 @@ from tidemill.renderer.embedded.kernels.updates import (
 )
 from tidemill.renderer.embedded.trace.batch import Batch, Reordered, UpdateLayout
 from tidemill.renderer.embedded.trace.elsewhere import Beside, Range, Spilled
-from tidemill.renderer.embedded.trace.merging import Merger
-from tidemill.renderer.embedded.trace.search import Run, find_few, find_in_tail, found_in, runs_in
+from tidemill.renderer.embedded.trace.merging import Merger, View
+from tidemill.renderer.embedded.trace.search import Hits, find_few, find_in_tail, found_in, runs_in
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredOrder
 from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.embedded.trace.unsorted import on_its_own, rows_lost, sorted_together
-from tidemill.renderer.embedded.trace.view import View
 
 TAIL: Final = 512
 """Updates in the tail at most: comparing a key with all of them costs about as much as a few binary searches."""
@@ -280,7 +279,7 @@ class Spine:
         """Return what is in memory, with all updates in these ranges of the order in which it lies, without a key."""
         return [self.view] if self.spilled is None else [self.view, self.spilled.loaded_between(ranges)]
 
-    def find(self, keys: Codes, view: View | None = None, runs: Sequence[Run] = ()) -> tuple[Ints, UpdateArray]:
+    def find(self, keys: Codes, view: View | None = None, runs: Sequence[Hits] = ()) -> tuple[Ints, UpdateArray]:
         """Return all updates with one of these keys, as the number of the key and the update, in no special order.
 
         The keys are columns of codes, which may repeat. Cost: a binary search for each key in each batch, but for
@@ -316,11 +315,11 @@ class Spine:
         del ranges
         return self.view
 
-    def runs(self, keys: Codes) -> list[Run]:
+    def runs(self, keys: Codes) -> list[Hits]:
         """Return where many keys lie in the batches; an empty list for few."""
         return runs_in(self.view.batches, hashed(keys)) if keys.shape[1] > FEW else []
 
-    def count(self, keys: Codes, runs: Sequence[Run] = (), enough: int | None = None) -> Ints:
+    def count(self, keys: Codes, runs: Sequence[Hits] = (), enough: int | None = None) -> Ints:
         """Return about how many updates each key has: without those in the tail.
 
         The ``runs`` of the keys, where they are known, save a search. Few keys are not counted on when all of them have
@@ -402,7 +401,7 @@ class Spine:
         return here + (0 if self.spilled is None else self.spilled.batches)
 
     def _find_in_memory(
-        self, keys: Codes, view: View | None = None, runs: Sequence[Run] = ()
+        self, keys: Codes, view: View | None = None, runs: Sequence[Hits] = ()
     ) -> tuple[Ints, UpdateArray]:
         view = self.view if view is None else view
         if view.unsorted:

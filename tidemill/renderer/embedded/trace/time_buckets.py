@@ -32,7 +32,7 @@ Range: TypeAlias = tuple[int, ...]
 """The level and the first time of a bucket, coordinate by coordinate: what names it."""
 
 
-class Layout(NamedTuple):
+class TimeLayout(NamedTuple):
     """Where in updates their user times are, and how many weights they end with; of none, equal ones are one."""
 
     first: int
@@ -76,7 +76,7 @@ class Buckets:
             yield from bucket.arrays
 
 
-def added(buckets: Buckets, updates: UpdateArray, frontier: Antichain, layout: Layout) -> Buckets:
+def added(buckets: Buckets, updates: UpdateArray, frontier: Antichain, layout: TimeLayout) -> Buckets:
     """Return the buckets with updates that are beyond a frontier, put where they are by it."""
     by_range = dict(buckets.by_range)
     for element, part in _by_element(updates, frontier, layout):
@@ -119,7 +119,7 @@ def taken(buckets: Buckets, frontier: Antichain, due: list[UpdateArray], reached
     return Buckets(left)
 
 
-def _by_element(updates: UpdateArray, frontier: Antichain, layout: Layout) -> Iterator[tuple[Time, UpdateArray]]:
+def _by_element(updates: UpdateArray, frontier: Antichain, layout: TimeLayout) -> Iterator[tuple[Time, UpdateArray]]:
     """Return the updates by an element of the frontier that each one is beyond: the first such."""
     *others, last = frontier.elements
     for element in others:
@@ -129,7 +129,7 @@ def _by_element(updates: UpdateArray, frontier: Antichain, layout: Layout) -> It
     yield last, updates
 
 
-def _shared_out(updates: UpdateArray, element: Time, layout: Layout) -> Iterator[tuple[Range, UpdateArray]]:
+def _shared_out(updates: UpdateArray, element: Time, layout: TimeLayout) -> Iterator[tuple[Range, UpdateArray]]:
     """Return updates, all beyond a time, by the ranges of the buckets that they belong to."""
     if not updates.shape[1]:
         return
@@ -154,7 +154,7 @@ def _shared_out(updates: UpdateArray, element: Time, layout: Layout) -> Iterator
             yield tuple(place), updates[:, start:end].copy()  # a part would keep the whole in memory
 
 
-def _balanced(arrays: list[UpdateArray], layout: Layout) -> tuple[UpdateArray, ...]:
+def _balanced(arrays: list[UpdateArray], layout: TimeLayout) -> tuple[UpdateArray, ...]:
     """Return the arrays of a bucket, oldest first, with neighbours of similar size merged."""
     while len(arrays) > 1 and arrays[-2].shape[1] < RATIO * arrays[-1].shape[1]:
         merged = layout.summed(stacked(arrays[-2:]))
@@ -162,7 +162,7 @@ def _balanced(arrays: list[UpdateArray], layout: Layout) -> tuple[UpdateArray, .
     return tuple(arrays)
 
 
-def in_order(updates: UpdateArray, layout: Layout) -> UpdateArray:
+def in_order(updates: UpdateArray, layout: TimeLayout) -> UpdateArray:
     """Return updates, where times have one coordinate in its order."""
     times = layout.times(updates)
     if layout.users > 1 or not (times[0, 1:] < times[0, :-1]).any():

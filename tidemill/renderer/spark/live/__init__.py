@@ -80,5 +80,9 @@ class Spark:
             in_memory=self.in_memory,
             saved=saved,
         )
-        executor = SparkExecutor(self.spark, state, self.in_driver)
-        return state.run(executor, SparkDataFrames(self.spark, state, self.in_driver))
+        try:
+            executor = SparkExecutor(self.spark, state, self.in_driver)
+            return state.run(executor, SparkDataFrames(self.spark, state, self.in_driver))
+        except BaseException:
+            state.close()
+            raise
