@@ -263,6 +263,31 @@ FLOWS = {
             )
         ),
     },
+    "join_once": {
+        "left, the right a group": lambda a, b: (
+            a.join(b.group_by("k").agg(s=tm.sum("v")).filter("s > 1").select("s", k="k"), on="k", how="left")
+            .select("k", v="s")
+        ),
+        "semi and anti, the right distinct": lambda a, b: (
+            a.semijoin(b.distinct(), on=["k", "v"]).concat(a.antijoin(b.group_by("k").top_k(1, order_by="v"), on="k"))
+        ),
+        "right and full, both told apart": lambda a, b: (
+            a.group_by("k").agg(x=tm.min("v")).join(b.group_by("k").agg(v=tm.max("v")), on="k", how="full")
+            .concat(a.group_by("k").agg(x=tm.min("v")).join(b, on="k", how="right")).select("k", v="x + v")
+        ),
+        "the first of each": lambda a, b: (
+            a.join(b.with_columns(n=tm.row_number().over(W)).filter("n = 1"), on="k", how="left").select("k", v="n")
+        ),
+        "with a condition": lambda a, b: (
+            a.distinct().join(b.group_by("k").agg(s=tm.sum("v")), on="k", how="left", where="v < s").select("k", v="s")
+        ),
+        "not with a condition where rows may have copies": lambda a, b: (
+            a.join(b.group_by("k").agg(s=tm.sum("v")), on="k", how="left", where="v < s").select("k", v="s")
+        ),
+        "not by less than what tells rows apart": lambda a, b: (
+            a.antijoin(b.distinct(), on="k")
+        ),
+    },
     "consolidate_unions": {
         "left joins": lambda a, b: (
             a.join(b.rename(v="x"), on="k", how="left").join(b.rename(v="y"), on="k", how="left")

@@ -19,6 +19,7 @@ from tidemill.dataflow.passes.lowering import has_composites, lower
 from tidemill.dataflow.passes.one_row_joins import filter_by_one_row
 from tidemill.dataflow.passes.range_joins import has_all_pairs, join_by_range
 from tidemill.dataflow.passes.ranks import limit_ranks
+from tidemill.dataflow.passes.row_keys import join_once
 from tidemill.dataflow.passes.self_joins import frame_self_joins
 from tidemill.dataflow.passes.stacked_joins import join_by_deltas, tops_stack
 from tidemill.dataflow.passes.whole_partitions import group_whole_partitions
@@ -39,6 +40,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     join_by_range,
     group_whole_partitions,
     limit_ranks,
+    join_once,
     prune_columns,
     fuse_linear,
     drop_consolidations,
@@ -55,6 +57,7 @@ KNOW_COMPOSITES: Final = frozenset(
         join_by_deltas,
         limit_ranks,
         group_whole_partitions,
+        join_once,
     )
 )
 
