@@ -47,6 +47,11 @@ K = tm.Window.partition_by("k")
 W = K.order_by("v")
 
 
+def wide(a, b):
+    """Rows each there once, all of whose columns break ties."""
+    return a.distinct().join(b.distinct().select(v="k", x="v", y="v % 3"), on="v")
+
+
 def numbered(rows, ranking):
     return rows.distinct().with_columns(n=ranking.over(W))
 
@@ -171,6 +176,44 @@ FLOWS = {
         ),
         "through what is linear": lambda a, b: (
             a.with_columns(x="v").concat(b.with_columns(x="k")).negate().filter("x > 0").select("k")
+        ),
+        "calls that nobody reads": lambda a, b: (
+            wide(a, b).with_columns(n=tm.row_number().over(W), s=tm.sum("v").over(K), m=tm.max("x").over(K.order_by("x")))
+            .select("k", v="m").concat(numbered(a, tm.rank()).select("k", "v"))
+        ),
+        "of windows over orders without ties": lambda a, b: (
+            wide(a, b).with_columns(s=tm.sum("v").over(K.order_by("x", "v").rows_between(-1, 0))).select("k", v="s")
+        ),
+        "of windows, the hash in their place": lambda a, b: (
+            wide(a, b).with_columns(s=tm.lag("k").over(tm.Window.partition_by("v").order_by("k"))).select("k", v="s")
+            .concat(wide(a, b).with_columns(p=tm.lag("v").over(tm.Window.order_by("k"))).select("k", v="p"))
+        ),
+        "of windows, ties alike": lambda a, b: (
+            wide(a, b).with_columns(n=tm.row_number().over(W), p=tm.lag("v").over(W)).select("k", v="n + p")
+        ),
+        "not of windows, the last to tell rows apart": lambda a, b: (
+            wide(a, b).with_columns(p=tm.lag("y").over(tm.Window.order_by("k"))).select("k", v="p")
+        ),
+        "of first rows": lambda a, b: (
+            wide(a, b).group_by("k").top_k(2, order_by=["x", "v"]).select("k", "v")
+            .concat(wide(a, b).group_by("k").top_k(2, order_by="v").select("k", "v"))
+            .concat(wide(a, b).group_by("k").top_k(2, order_by="y").select("k", v="x"))
+        ),
+        "aggregates": lambda a, b: (
+            wide(a, b).group_by("k", "v").agg(s=tm.sum("x"), m=tm.max("y"), l=tm.first("x", order_by="y")).select("k", v="s")
+            .concat(a.group_by("k", "v").agg(s=tm.sum("k"), n=tm.count()).select("k", v="k"))
+        ),
+        "through joins with partners": lambda a, b: (
+            numbered(a, tm.row_number()).join(b.with_columns(w="v"), on="k", how="left").select("k", v="w")
+            .concat(numbered(a, tm.row_number()).with_columns(v_right="n").antijoin(numbered(b, tm.rank()), on="k")
+                    .select("k", v="v_right"))
+        ),
+        "what a loop works out for itself": lambda a, b: (
+            a.with_columns(x="v", y="k").iterate(
+                lambda here: here.group_by("k").agg(v=tm.max("v"), x=tm.min("x"), y=tm.min("y"))
+                .join(b, on={"v": "k"}).select("k", v="v_right", x="x + y", y="y").concat(a.with_columns(x="v", y="k")),
+                return_at=4,
+            ).select("k", "v")
         ),
         "not before distinct or a function": lambda a, b: (
             a.distinct().select("k").concat(b.flat_map(lambda r: [(r.v,)], {"k": "int64"}))

@@ -38,10 +38,10 @@ PASSES: Final[tuple[Pass, ...]] = (
     filter_by_one_row,
     join_by_deltas,
     join_by_range,
+    prune_columns,
     group_whole_partitions,
     limit_ranks,
     join_once,
-    prune_columns,
     fuse_linear,
     drop_consolidations,
     share_arrangements,
@@ -58,6 +58,7 @@ KNOW_COMPOSITES: Final = frozenset(
         limit_ranks,
         group_whole_partitions,
         join_once,
+        prune_columns,
     )
 )
 
