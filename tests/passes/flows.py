@@ -345,6 +345,20 @@ FLOWS = {
         ),
         "not what one reader consolidates": lambda a, b: a.concat(b.select("k", "v").negate()).negate().distinct(),
     },
+    "drop_null_keys": {
+        "of joins": lambda a, b: hop(a, b).antijoin(b, on="v"),
+        "rows without a partner go round": lambda a, b: (
+            a.join(b.group_by("k").agg(s=tm.sum("v")), on="k", how="full").select("k", v="s")
+        ),
+        "in a loop": lambda a, b: a.iterate(lambda here: hop(here, b).concat(a).distinct(), error_at=9),
+        "not where others look up": lambda a, b: (
+            hop(a, b).concat(b.arrange_by("k").group_by("k").reduce(last, b.schema))
+        ),
+        "not where NULL equals NULL": lambda a, b: a.join(b, on="k", nulls_equal=True).select("k", v="v_right"),
+        "not keys that are never NULL": lambda a, b: (
+            a.group_by("v").agg(k=tm.count()).join(b.group_by("v").agg(k=tm.count()), on="k").select("k", "v")
+        ),
+    },
     "lower": {
         "joins": lambda a, b: (
             a.join(b, on="k", how="full", where="v < v_right").select("k", "v")

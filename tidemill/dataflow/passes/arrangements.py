@@ -118,3 +118,28 @@ def _is_used(graph: Graph, node: Node) -> bool:
     """Return whether anybody looks something up in an arrangement, wherever it was entered."""
     readers = [reader for reader, _ in graph.consumers(node)]
     return any(isinstance(r, _LOOK_UP) or (isinstance(r, Enter) and _is_used(graph, r)) for r in readers)
+
+
+def drop_null_keys(graph: Graph) -> Graph:
+    """Return the graph with arrangements that leave out rows with NULL in their keys, where joins alone look up.
+
+    To joins NULL is equal to nothing, unless they say otherwise. What goes round an arrangement has those rows: the
+    union that gives an outer join the rows without a partner.
+    """
+
+    def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if isinstance(node, Arrange) and any(node.schema.fields[k].nullable for k in node.keys):
+            return copy.put(node, inputs=inputs, drops_nulls=_pass_over_nulls(graph, node))
+        return copy.put(node, inputs=inputs)
+
+    return rebuild(graph, rewrite)
+
+
+def _pass_over_nulls(graph: Graph, node: Node) -> bool:
+    """Return whether all who read an arrangement, wherever it was entered, are joins to which NULL equals nothing."""
+    return all(
+        _pass_over_nulls(graph, reader)
+        if isinstance(reader, Enter)
+        else isinstance(reader, (DeltaJoin, Join)) and not reader.nulls_equal
+        for reader, _ in graph.consumers(node)
+    )

@@ -79,7 +79,7 @@ def consolidate_unions(graph: Graph) -> Graph:
             return put
         for reader, _ in graph.consumers(node):
             if isinstance(reader, Arrange):
-                return copy.put(reader, inputs=(put,))
+                return copy.put(reader, inputs=(put,), drops_nulls=False)
         return copy.add(Consolidate, node, put, schema=node.schema)
 
     return rebuild(graph, rewrite)

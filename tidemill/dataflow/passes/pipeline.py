@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from tidemill.dataflow.composites import Composite, DeltaJoin, RangeJoin
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.passes.arrangements import remove_duplicates, share_arrangements
+from tidemill.dataflow.passes.arrangements import drop_null_keys, remove_duplicates, share_arrangements
 from tidemill.dataflow.passes.columns import prune_columns
 from tidemill.dataflow.passes.consolidations import consolidate_unions, drop_consolidations
 from tidemill.dataflow.passes.filters import push_filters
@@ -46,6 +46,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     drop_consolidations,
     share_arrangements,
     consolidate_unions,
+    drop_null_keys,
 )
 
 KNOW_COMPOSITES: Final = frozenset(
