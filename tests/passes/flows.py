@@ -89,6 +89,9 @@ FLOWS = {
         "below a map": lambda a, b: a.select(x="k", y="v + 1").filter("x > 1"),
         "not what the map works out": lambda a, b: a.select(x="k", y="v + 1").filter("y > 1"),
         "below a join": lambda a, b: a.join(b, on="k").filter("v > 1 AND v_right < 2 AND (v = 2 OR v_right = 0)"),
+        "below a join, by keys on both sides": lambda a, b: (
+            b.join(numbered(a, tm.row_number()), on={"v": "n"}).filter("v <= 2 AND k > 0").select("k", "v", n="v_right")
+        ),
         "not where others look up": lambda a, b: a.join(b, on="k").filter("v > 1").concat(hop(a, b.rename(k="v", v="k"))
                                                   .join(a, on="k").select("k", "v", v_right="v")),
         "not what can fail": lambda a, b: a.join(b, on="k").filter("2 / (v - 9) < 1"),
@@ -138,6 +141,17 @@ FLOWS = {
         "not with others that look ahead": lambda a, b: (
             a.distinct().with_columns(n=tm.rank().over(W), p=tm.lead("v").over(W)).filter("n < 3").select("k", v="p")
         ),
+        "bounds however they are written": lambda a, b: (
+            numbered(a, tm.row_number()).filter("n IN (1, 2)").concat(
+                numbered(a, tm.rank()).filter("NOT n > 2"), numbered(b, tm.row_number()).filter("n = 1 OR v < 1 AND n < 2.5"),
+                numbered(b, tm.rank()).filter("n * 2 <= 4"), numbered(a, tm.dense_rank()).filter("n BETWEEN 2 AND 3"),
+            )
+        ),
+        "in a later select": lambda a, b: (
+            numbered(a, tm.row_number()).select("k", "v", first="n <= 2 AND v > 0", m="5 - 2 * n").filter("first")
+            .filter("m >= 1").select("k", "v")
+        ),
+        "not where one way has no bound": lambda a, b: numbered(a, tm.row_number()).filter("n = 1 OR v = 1"),
         "not from below": lambda a, b: numbered(a, tm.row_number()).filter("n > 1"),
         "not what others read": lambda a, b: (n := numbered(a, tm.row_number())).filter("n = 1").concat(n.filter("n > 2")),
     },
