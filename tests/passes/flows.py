@@ -56,6 +56,23 @@ def numbered(rows, ranking):
     return rows.distinct().with_columns(n=ranking.over(W))
 
 
+def with_steady_joins(a, b):
+    """Bindings of a block of which one is made of what enters it, by a join, a group and distinct."""
+    with letrec(a.builder, error_at=99) as block:
+        paths = block.declare("paths", a.schema)
+        edges = block.declare("edges", b.schema)
+        block.define("edges", b.concat(a.select(k="v", v="k")))
+        wide = hop(edges, b).distinct().group_by("k").agg(v=tm.max("v")).concat(edges.select("k", v="v + 1"))
+        block.define("paths", a.concat(paths.join(wide, on={"v": "k"}).select("k", v="v_right")).distinct())
+    return block["paths"]
+
+
+def doubled_again(rows, times):
+    for _ in range(times):
+        rows = rows.concat(rows.select("k", v="v"))
+    return rows
+
+
 FLOWS = {
     "remove_duplicates": {
         "semijoins with the same keys": lambda a, b: (
@@ -357,6 +374,10 @@ FLOWS = {
         "in a loop": lambda a, b: a.iterate(
             lambda here: hop(here.concat(b.negate()).filter("v > 0"), b).concat(a).distinct(), error_at=9
         ),
+        "a collection with itself, again and again": lambda a, b: doubled_again(a, 6),
+        "not a few times, nor parts of one": lambda a, b: (
+            doubled_again(a, 3).concat(c := b.concat(*(b.filter(f"v = {i}") for i in range(12))), c.filter("k > 0"))
+        ),
         "not what one reader consolidates": lambda a, b: a.concat(b.select("k", "v").negate()).negate().distinct(),
     },
     "drop_null_keys": {
@@ -389,6 +410,7 @@ FLOWS = {
     },
     "share_arrangements": {
         "out of a loop": with_steady_binding,
+        "joins and groups out of a loop": with_steady_joins,
         "nobody looks up": lambda a, b: a.arrange_by("k").filter("k > 0").concat(b.arrange_by("v").negate()),
         "of a group": lambda a, b: a.arrange_by("v").group_by("k").reduce(last, a.schema),
     },
