@@ -23,6 +23,8 @@ DirectionOrAuto: TypeAlias = Literal["auto", "down", "right"]
 _MARGIN: Final = 12.0
 WIDEST: Final = 1150.0
 """Up to which width a picture is drawn from left to right where nothing is said: about a notebook's."""
+_LONG: Final = 32
+"""Points of a way that edges share: up to so many are drawn with each of them, as in most pictures."""
 _FEW: Final = 80
 """Operators up to which it is tried."""
 
@@ -193,14 +195,14 @@ class _Drawing:
 
 
 def _not_drawn(edges: Iterable[Edge]) -> Iterator[tuple[Edge, Sequence[Point]]]:
-    """Iterate over edges with the part of their way that no other from the same operator has gone before."""
+    """Iterate over edges with the way to draw: without a long part that one from the same operator has gone before."""
     longest: dict[int, tuple[Point, ...]] = {}
     for edge in edges:
-        before = longest.get(edge.source, ())
-        shared = next((i for i, (a, b) in enumerate(zip(edge.points, before, strict=False)) if a != b), len(before))
-        if len(edge.points) > len(before):
-            longest[edge.source] = edge.points
-        yield edge, edge.points[max(min(shared, len(edge.points) - 1) - 1, 0) :]
+        points, before = edge.points, longest.get(edge.source, ())
+        shared = next((i for i, (a, b) in enumerate(zip(points, before, strict=False)) if a != b), len(before))
+        if len(points) > len(before):
+            longest[edge.source] = points
+        yield edge, points[min(shared, len(points) - 1) - 1 :] if shared > _LONG else points
 
 
 def _tooltip(operator: Operator) -> str:
