@@ -74,7 +74,7 @@ def check_claims(flow, collections, found):
             coordinates = len(flow.graph.coordinates)
             times = join_closure(as_time(u[1], coordinates) for u in changes)
             for key, at in itertools.product(row_keys(collection.node), times):
-                there: Counter = Counter()
+                there = Counter[tuple[object, ...]]()
                 for row, time, diff in changes:
                     if less_equal(as_time(time, coordinates), at):
                         there[row] += diff
