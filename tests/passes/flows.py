@@ -48,8 +48,30 @@ BY_REST = tm.Window.partition_by("k", tm.expr("v % 2"))
 W = K.order_by("v")
 
 
+def wide(a, b):
+    """Rows each there once, all of whose columns break ties."""
+    return a.distinct().join(b.distinct().select(v="k", x="v", y="v % 3"), on="v")
+
+
 def numbered(rows, ranking):
     return rows.distinct().with_columns(n=ranking.over(W))
+
+
+def with_steady_joins(a, b):
+    """Bindings of a block of which one is made of what enters it, by a join, a group and distinct."""
+    with letrec(a.builder, error_at=99) as block:
+        paths = block.declare("paths", a.schema)
+        edges = block.declare("edges", b.schema)
+        block.define("edges", b.concat(a.select(k="v", v="k")))
+        wide = hop(edges, b).distinct().group_by("k").agg(v=tm.max("v")).concat(edges.select("k", v="v + 1"))
+        block.define("paths", a.concat(paths.join(wide, on={"v": "k"}).select("k", v="v_right")).distinct())
+    return block["paths"]
+
+
+def doubled_again(rows, times):
+    for _ in range(times):
+        rows = rows.concat(rows.select("k", v="v"))
+    return rows
 
 
 FLOWS = {
@@ -85,6 +107,9 @@ FLOWS = {
         "below a map": lambda a, b: a.select(x="k", y="v + 1").filter("x > 1"),
         "not what the map works out": lambda a, b: a.select(x="k", y="v + 1").filter("y > 1"),
         "below a join": lambda a, b: a.join(b, on="k").filter("v > 1 AND v_right < 2 AND (v = 2 OR v_right = 0)"),
+        "below a join, by keys on both sides": lambda a, b: (
+            b.join(numbered(a, tm.row_number()), on={"v": "n"}).filter("v <= 2 AND k > 0").select("k", "v", n="v_right")
+        ),
         "not where others look up": lambda a, b: a.join(b, on="k").filter("v > 1").concat(hop(a, b.rename(k="v", v="k"))
                                                   .join(a, on="k").select("k", "v", v_right="v")),
         "not what can fail": lambda a, b: a.join(b, on="k").filter("2 / (v - 9) < 1"),
@@ -134,6 +159,17 @@ FLOWS = {
         "not with others that look ahead": lambda a, b: (
             a.distinct().with_columns(n=tm.rank().over(W), p=tm.lead("v").over(W)).filter("n < 3").select("k", v="p")
         ),
+        "bounds however they are written": lambda a, b: (
+            numbered(a, tm.row_number()).filter("n IN (1, 2)").concat(
+                numbered(a, tm.rank()).filter("NOT n > 2"), numbered(b, tm.row_number()).filter("n = 1 OR v < 1 AND n < 2.5"),
+                numbered(b, tm.rank()).filter("n * 2 <= 4"), numbered(a, tm.dense_rank()).filter("n BETWEEN 2 AND 3"),
+            )
+        ),
+        "in a later select": lambda a, b: (
+            numbered(a, tm.row_number()).select("k", "v", first="n <= 2 AND v > 0", m="5 - 2 * n").filter("first")
+            .filter("m >= 1").select("k", "v")
+        ),
+        "not where one way has no bound": lambda a, b: numbered(a, tm.row_number()).filter("n = 1 OR v = 1"),
         "not from below": lambda a, b: numbered(a, tm.row_number()).filter("n > 1"),
         "not what others read": lambda a, b: (n := numbered(a, tm.row_number())).filter("n = 1").concat(n.filter("n > 2")),
     },
@@ -181,6 +217,44 @@ FLOWS = {
         ),
         "through what is linear": lambda a, b: (
             a.with_columns(x="v").concat(b.with_columns(x="k")).negate().filter("x > 0").select("k")
+        ),
+        "calls that nobody reads": lambda a, b: (
+            wide(a, b).with_columns(n=tm.row_number().over(W), s=tm.sum("v").over(K), m=tm.max("x").over(K.order_by("x")))
+            .select("k", v="m").concat(numbered(a, tm.rank()).select("k", "v"))
+        ),
+        "of windows over orders without ties": lambda a, b: (
+            wide(a, b).with_columns(s=tm.sum("v").over(K.order_by("x", "v").rows_between(-1, 0))).select("k", v="s")
+        ),
+        "of windows, the hash in their place": lambda a, b: (
+            wide(a, b).with_columns(s=tm.lag("k").over(tm.Window.partition_by("v").order_by("k"))).select("k", v="s")
+            .concat(wide(a, b).with_columns(p=tm.lag("v").over(tm.Window.order_by("k"))).select("k", v="p"))
+        ),
+        "of windows, ties alike": lambda a, b: (
+            wide(a, b).with_columns(n=tm.row_number().over(W), p=tm.lag("v").over(W)).select("k", v="n + p")
+        ),
+        "not of windows, the last to tell rows apart": lambda a, b: (
+            wide(a, b).with_columns(p=tm.lag("y").over(tm.Window.order_by("k"))).select("k", v="p")
+        ),
+        "of first rows": lambda a, b: (
+            wide(a, b).group_by("k").top_k(2, order_by=["x", "v"]).select("k", "v")
+            .concat(wide(a, b).group_by("k").top_k(2, order_by="v").select("k", "v"))
+            .concat(wide(a, b).group_by("k").top_k(2, order_by="y").select("k", v="x"))
+        ),
+        "aggregates": lambda a, b: (
+            wide(a, b).group_by("k", "v").agg(s=tm.sum("x"), m=tm.max("y"), l=tm.first("x", order_by="y")).select("k", v="s")
+            .concat(a.group_by("k", "v").agg(s=tm.sum("k"), n=tm.count()).select("k", v="k"))
+        ),
+        "through joins with partners": lambda a, b: (
+            numbered(a, tm.row_number()).join(b.with_columns(w="v"), on="k", how="left").select("k", v="w")
+            .concat(numbered(a, tm.row_number()).with_columns(v_right="n").antijoin(numbered(b, tm.rank()), on="k")
+                    .select("k", v="v_right"))
+        ),
+        "what a loop works out for itself": lambda a, b: (
+            a.with_columns(x="v", y="k").iterate(
+                lambda here: here.group_by("k").agg(v=tm.max("v"), x=tm.min("x"), y=tm.min("y"))
+                .join(b, on={"v": "k"}).select("k", v="v_right", x="x + y", y="y").concat(a.with_columns(x="v", y="k")),
+                return_at=4,
+            ).select("k", "v")
         ),
         "not before distinct or a function": lambda a, b: (
             a.distinct().select("k").concat(b.flat_map(lambda r: [(r.v,)], {"k": "int64"}))
@@ -273,6 +347,31 @@ FLOWS = {
             )
         ),
     },
+    "join_once": {
+        "left, the right a group": lambda a, b: (
+            a.join(b.group_by("k").agg(s=tm.sum("v")).filter("s > 1").select("s", k="k"), on="k", how="left")
+            .select("k", v="s")
+        ),
+        "semi and anti, the right distinct": lambda a, b: (
+            a.semijoin(b.distinct(), on=["k", "v"]).concat(a.antijoin(b.group_by("k").top_k(1, order_by="v"), on="k"))
+        ),
+        "right and full, both told apart": lambda a, b: (
+            a.group_by("k").agg(x=tm.min("v")).join(b.group_by("k").agg(v=tm.max("v")), on="k", how="full")
+            .concat(a.group_by("k").agg(x=tm.min("v")).join(b, on="k", how="right")).select("k", v="x + v")
+        ),
+        "the first of each": lambda a, b: (
+            a.join(b.with_columns(n=tm.row_number().over(W)).filter("n = 1"), on="k", how="left").select("k", v="n")
+        ),
+        "with a condition": lambda a, b: (
+            a.distinct().join(b.group_by("k").agg(s=tm.sum("v")), on="k", how="left", where="v < s").select("k", v="s")
+        ),
+        "not with a condition where rows may have copies": lambda a, b: (
+            a.join(b.group_by("k").agg(s=tm.sum("v")), on="k", how="left", where="v < s").select("k", v="s")
+        ),
+        "not by less than what tells rows apart": lambda a, b: (
+            a.antijoin(b.distinct(), on="k")
+        ),
+    },
     "consolidate_unions": {
         "left joins": lambda a, b: (
             a.join(b.rename(v="x"), on="k", how="left").join(b.rename(v="y"), on="k", how="left")
@@ -285,7 +384,25 @@ FLOWS = {
         "in a loop": lambda a, b: a.iterate(
             lambda here: hop(here.concat(b.negate()).filter("v > 0"), b).concat(a).distinct(), error_at=9
         ),
+        "a collection with itself, again and again": lambda a, b: doubled_again(a, 6),
+        "not a few times, nor parts of one": lambda a, b: (
+            doubled_again(a, 3).concat(c := b.concat(*(b.filter(f"v = {i}") for i in range(12))), c.filter("k > 0"))
+        ),
         "not what one reader consolidates": lambda a, b: a.concat(b.select("k", "v").negate()).negate().distinct(),
+    },
+    "drop_null_keys": {
+        "of joins": lambda a, b: hop(a, b).antijoin(b, on="v"),
+        "rows without a partner go round": lambda a, b: (
+            a.join(b.group_by("k").agg(s=tm.sum("v")), on="k", how="full").select("k", v="s")
+        ),
+        "in a loop": lambda a, b: a.iterate(lambda here: hop(here, b).concat(a).distinct(), error_at=9),
+        "not where others look up": lambda a, b: (
+            hop(a, b).concat(b.arrange_by("k").group_by("k").reduce(last, b.schema))
+        ),
+        "not where NULL equals NULL": lambda a, b: a.join(b, on="k", nulls_equal=True).select("k", v="v_right"),
+        "not keys that are never NULL": lambda a, b: (
+            a.group_by("v").agg(k=tm.count()).join(b.group_by("v").agg(k=tm.count()), on="k").select("k", "v")
+        ),
     },
     "lower": {
         "joins": lambda a, b: (
@@ -303,6 +420,7 @@ FLOWS = {
     },
     "share_arrangements": {
         "out of a loop": with_steady_binding,
+        "joins and groups out of a loop": with_steady_joins,
         "nobody looks up": lambda a, b: a.arrange_by("k").filter("k > 0").concat(b.arrange_by("v").negate()),
         "of a group": lambda a, b: a.arrange_by("v").group_by("k").reduce(last, a.schema),
     },

@@ -10,7 +10,7 @@ from tidemill.dataflow.composites import TopK, Windowed
 from tidemill.dataflow.fingerprint import describe
 from tidemill.dataflow.passes.ranks import CEILING, limit_ranks
 from tidemill.errors import NegativeCountError
-from tidemill.testing import check_equivalent
+from tidemill.testing import all_at_once, check_equivalent
 
 ROWS = [(1, 1, 5), (1, 1, 6), (1, 2, 7), (1, 3, 9), (None, 1, 2), (None, None, 3), (2, None, None)]
 PEOPLE = {"k": "int64", "t": "int64", "x": "int64"}
@@ -277,3 +277,34 @@ def test_a_row_taken_away_too_often_is_named_without_what_it_is_sorted_by():
         run.delete("x", [(1, 2, 3)])
         with pytest.raises(NegativeCountError, match=r"key \(1,\): row \(1, 2, 3\) has the count -1"):
             run.advance()
+
+
+BOUNDS = {
+    "n IN (1, 2)": 2, "NOT n > 2": 2, "n = 2 OR n = 1": 2, "n * 2 <= 4": 2, "n < 2.5": 2, "n BETWEEN 1 AND 2": 2,
+    "-2 * n + 1 >= -3": 2, "NOT (n > 2 OR v = 0)": 2, "n <=> 2": 2, "v = 1 AND n IN (1, 2) OR n < 2": 2,
+    "CAST(n AS DOUBLE) <= 2.9": 2, "n < CAST(2.1 AS DECIMAL(9, 1))": 2, "n IN (2, NULL)": 2, "3 * n < 7": 2,
+    "n NOT IN (1, 2)": None, "n = 1 OR v = 1": None, "n <> 2": None, "0 * n < 2": None, "n % 2 = 1": None,
+    "NOT (n > 2 AND v = 0)": None, "n + v < 3": None, "n / 2 < 2": None, "n IN (1, v)": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", BOUNDS)
+def test_any_condition_that_bounds_a_number_by_constants_is_a_limit(where):
+    most = BOUNDS[where]
+    alone = tm.Dataflow("alone")
+    x = alone.input("x", {"k": "int64", "v": "int64"})
+    numbers = x.with_columns(n=tm.row_number().over(tm.Window.partition_by("k").order_by("v")))
+    alone.output("later", numbers.with_columns(p=where).filter("p").select("k", "v"))
+    shown = alone.explain(passes=["limit_ranks"]).partition("after ")[2]
+    assert (f"first {most} by" in shown) == (most is not None) == ("first " in shown)
+    rows = [((i % 2, v), 0, 1) for i, v in enumerate((0, 1, 2, 1, None, 5, 0, 3))]
+    check_equivalent(alone, {"x": rows}, batchings=[all_at_once], passes=True)
+
+
+def test_a_key_that_is_equal_to_a_number_is_a_limit():
+    flow = tm.Dataflow("across")
+    x, y = (flow.input(n, {"k": "int64", "v": "int64"}) for n in "xy")
+    numbers = x.with_columns(n=tm.row_number().over(tm.Window.partition_by("k").order_by("v")))
+    flow.output("out", y.join(numbers, on={"v": "n"}).filter("v <= 2"))
+    assert "first 2 by" in flow.explain(passes=True)
+    assert "first 2 by" not in flow.explain(passes=["limit_ranks"])

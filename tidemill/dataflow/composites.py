@@ -38,12 +38,15 @@ class PartneredJoin(Composite):
     condition: Bound | None = None
     nulls_equal: bool = False
     suffix: str = "_right"
+    once: tuple[bool, bool] = (False, False)
+    """Whether it is known that no key is there twice on the left, or on the right: its pairs say who has a partner."""
     arity: ClassVar[int | None] = 2
 
     def describe(self) -> str:
         keys = ", ".join(a if a == b else f"{a} = {b}" for a, b in self.on)
         where = f" where {to_sql(self.condition)}" if self.condition is not None else ""
-        return f"on {keys}{where}" + (", nulls equal" if self.nulls_equal else "")
+        once = [f", each once on the {side}" for side, known in zip(("left", "right"), self.once, strict=True) if known]
+        return f"on {keys}{where}" + (", nulls equal" if self.nulls_equal else "") + "".join(once)
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)

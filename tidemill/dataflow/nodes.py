@@ -238,9 +238,12 @@ class Arrange(Node):
     """The same collection, consolidated and indexed by key, for all who can use the index."""
 
     keys: tuple[int, ...]
+    drops_nulls: bool = False
+    """Whether rows with NULL in their keys may be left out: nobody asks for them."""
 
     def describe(self) -> str:
-        return "by " + ", ".join(self.schema.names[i] for i in self.keys)
+        by = "by " + ", ".join(self.schema.names[i] for i in self.keys)
+        return f"{by}, not NULL" if self.drops_nulls else by
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)

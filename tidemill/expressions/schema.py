@@ -86,14 +86,17 @@ class Schema:
         """The columns' types, in order."""
         return tuple(f.dtype for f in self.fields)
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
     def __contains__(self, name: object) -> bool:
-        return any(f.name == name for f in self.fields)
+        return isinstance(name, str) and name in self._places
 
     def index(self, name: str) -> int:
         """Return the position of a column; ``UnknownColumnError`` with the nearest names where there is none."""
-        for i, f in enumerate(self.fields):
-            if f.name == name:
-                return i
+        if name in self:
+            return self._places[name]
         msg = f"no column {name!r} in {self}: {did_you_mean(name, self.names)}"
         raise UnknownColumnError(msg).about(column=name)
 

@@ -13,7 +13,6 @@ from tidemill.algorithms.lowering.joins import new_names
 from tidemill.algorithms.lowering.registry import lowering
 from tidemill.collections.collection import Collection
 from tidemill.dataflow.composites import (
-    Aggregate,
     ComparingFilter,
     DynamicFilter,
     OrderedDynamicFilter,
@@ -21,7 +20,8 @@ from tidemill.dataflow.composites import (
     TemporalFilter,
 )
 from tidemill.dataflow.lattice import MAX_COORDINATE
-from tidemill.dataflow.nodes import Enter, Filter, Join, Map, Node, Reduce, Retime
+from tidemill.dataflow.nodes import Join, Reduce, Retime
+from tidemill.dataflow.passes.row_keys import is_told_apart_by
 from tidemill.expressions.aggregates import OneRow, UserReduce
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound, BoundColumn
@@ -54,7 +54,7 @@ def ordered_dynamic_filter(node: ComparingFilter, left: Collection, right: Colle
     """Return the left rows of the pairs that pass."""
     names = new_names([f"right {i}" for i in range(len(right.schema))], left.schema, suffix="_right")
     right = right.select(**{new: col(name) for new, name in zip(names, right.schema.names, strict=True)})
-    pairs = left.cross_join(right if _has_one_row(right.node) else _checked(right))
+    pairs = left.cross_join(right if is_told_apart_by(right.node, ()) else _checked(right))
     return pairs.filter_by(node.predicate).select(*left.schema.names)
 
 
@@ -74,12 +74,6 @@ def range_join(node: RangeJoin, left: Collection, right: Collection) -> Collecti
     pairs = Collection(left.builder, joined).filter_by(node.predicate)
     wanted = zip(node.schema.names, (column(pairs.schema, i) for i in node.output), strict=True)
     return pairs.map_columns(list(wanted))
-
-
-def _has_one_row(node: Node) -> bool:
-    while isinstance(node, (Map, Filter, Enter)):
-        (node,) = node.inputs
-    return (isinstance(node, Reduce) and node.scalar) or (isinstance(node, Aggregate) and not node.keys)
 
 
 def _checked(right: Collection) -> Collection:

@@ -1,7 +1,8 @@
 """Joins that ask whether a row has a partner: by inner joins with what has one, each once.
 
-Without a condition that is a distinct key of the other side. With one, it is the row itself, among those that are left
-of the pairs: then the counts of both sides say whether there are any.
+Where it is known that no key is there twice on the other side, the rows that have a partner are those of the pairs.
+Else, without a condition, it is a distinct key of the other side. With one, it is the row itself, among those that are
+left of the pairs: then the counts of both sides say whether there are any.
 """
 
 from __future__ import annotations
@@ -38,14 +39,13 @@ def outer_join(node: OuterJoin, left: Collection, right: Collection) -> Collecti
     pairs = _pairs(node, left, right)
     result = pairs
     if node.how in ("left", "full"):
-        if node.condition is None:
-            partnered = _with_key_among(left, right, node.on, node)
-        else:
-            partnered = _among(left, pairs.select(*left.schema.names))
+        partnered = _partnered(node, left, right, pairs)
         result = result.concat(_padded(_without(left, partnered), pairs.schema, left.schema.names))
     if node.how in ("right", "full"):
         turned = [(r, l) for l, r in node.on]
-        if node.condition is None:
+        if node.once[0] and _have_one_type(left, right, node.on):
+            partnered = _rights_of(pairs, left, right, node.on)
+        elif node.condition is None:
             partnered = _with_key_among(right, left, turned, node)
         else:
             partnered = _among(right, _rights_of_pairs(node, left, right))
@@ -66,10 +66,23 @@ def _joined(left: Collection, right: Collection, pairs: Pairs, suffix: str, null
     return Collection(left.builder, inner_join(left.builder, left.node, right.node, pairs, suffix, nulls_equal))
 
 
-def _partnered(node: PartneredJoin, left: Collection, right: Collection) -> Collection:
-    if node.condition is None:
+def _partnered(node: PartneredJoin, left: Collection, right: Collection, pairs: Collection | None = None) -> Collection:
+    """Return the left rows with a partner, given the pairs or not."""
+    if node.condition is None and not node.once[1]:
         return _with_key_among(left, right, node.on, node)
-    return _among(left, _pairs(node, left, right).select(*left.schema.names))
+    found = (_pairs(node, left, right) if pairs is None else pairs).select(*left.schema.names)
+    return found if node.once[1] else _among(left, found)
+
+
+def _have_one_type(left: Collection, right: Collection, on: Pairs) -> bool:
+    return all(left.schema.field(l).dtype == right.schema.field(r).dtype for l, r in on)
+
+
+def _rights_of(pairs: Collection, left: Collection, right: Collection, on: Pairs) -> Collection:
+    """Return the right rows of pairs: keys as the left has them, the rest as it stands behind the left's columns."""
+    keys, behind = {r: l for l, r in on}, iter(pairs.schema.names[len(left.schema) :])
+    named = [(f, keys[f.name] if f.name in keys else next(behind)) for f in right.schema]
+    return pairs.map_columns([(f.name, bind(col(name), pairs.schema)) for f, name in named])
 
 
 def _with_key_among(left: Collection, right: Collection, on: Pairs, node: PartneredJoin) -> Collection:

@@ -8,13 +8,24 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from tidemill.dataflow.composites import ComparingFilter, DeltaJoin, Lookup, RangeJoin
+from tidemill.dataflow.composites import (
+    Aggregate,
+    ComparingFilter,
+    DeltaJoin,
+    Lookup,
+    OuterJoin,
+    PartneredJoin,
+    RangeJoin,
+    TopK,
+    Windowed,
+)
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import (
     Arrange,
     Concat,
     Consolidate,
     Enter,
+    Feedback,
     Filter,
     Join,
     Leave,
@@ -22,20 +33,34 @@ from tidemill.dataflow.nodes import (
     Negate,
     Node,
     Retime,
+    Variable,
 )
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
+from tidemill.dataflow.passes.window_columns import (
+    narrowed_window,
+    places_of_window,
+    read_by_first_rows,
+    read_by_group,
+    read_by_window,
+)
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.rewriting import column, column_uses, substituted
-from tidemill.expressions.schema import Schema
+from tidemill.expressions.schema import Field, Schema, unused_name
 
 Places: TypeAlias = tuple[int, ...]
 """The columns of a node of the old graph that are left of it, in order."""
 
 _PASS_ON: Final = (Consolidate, Enter, Filter, Leave, Negate, Retime)
+_NARROWED: Final = (
+    Aggregate, Arrange, ComparingFilter, Concat, DeltaJoin, Join, Map, RangeJoin, TopK, Variable,
+)  # fmt: skip
 
 
 def prune_columns(graph: Graph) -> Graph:
     """Return the graph with columns that nobody reads dropped by maps and joins, and before arrangements.
+
+    Window calls and aggregates that nobody reads are not computed, and windows keep no columns but those that are read
+    or that break ties: see `read_by_window`. What a loop works out for nothing but itself it does not work out.
 
     Rows that become equal add up, as they would later. Operators that have to tell rows apart (distinct, a threshold),
     or to show them whole to a function, read all columns; so do those not known here.
@@ -67,6 +92,19 @@ class _Pruning:
         self._read: dict[Node, set[int]] = defaultdict(set)
         """The columns of each node that are read."""
         self._left: dict[Node, Places] = {}
+        self._shares_later = any(isinstance(node, PartneredJoin) for node in graph.nodes)
+        """Whether more will look up in arrangements than do now, which then have to be as they are."""
+        self._some = False
+        """Whether a node of which nothing is read keeps a column all the same: not while it is seen what is read."""
+        variables = [node for node in graph.nodes if isinstance(node, Variable)]
+        for self._some in (False, True) if variables else (True,):
+            self._see(graph)
+            before: list[Places] = []
+            while before != (before := [self._wanted(node) for node in variables]):
+                self._see(graph)
+
+    def _see(self, graph: Graph) -> None:
+        """See what is read by what is read: all of it, but for what variables have of what comes after them."""
         for node in reversed(graph.nodes):
             for port, source in enumerate(node.inputs):
                 self._read[source].update(self._reads(node, port))
@@ -75,32 +113,57 @@ class _Pruning:
         """Return which columns a node reads of an input."""
         if isinstance(node, Map):
             return (i for w in self._wanted(node) for i in column_uses(node.columns[w]))
-        if isinstance(node, (Concat, Arrange)) or (isinstance(node, ComparingFilter) and port == 0):
+        if isinstance(node, (Concat, Arrange, TopK)) or (isinstance(node, ComparingFilter) and port == 0):
             return self._wanted(node)
         if isinstance(node, (Join, RangeJoin)):
             return _read_of_pairs(node, port, self._wanted(node))
         if isinstance(node, DeltaJoin):
             return _read_by_join(node, port, self._wanted(node))
+        return self._read_of(node, port)
+
+    def _read_of(self, node: Node, port: int) -> Iterable[int]:
+        """Return which columns a node reads of an input that does not just pick them."""
+        if isinstance(node, Feedback):
+            return self._wanted(node.variable)
+        if isinstance(node, Windowed):
+            kept = read_by_window(node, self._read[node])
+            return range(len(node.inputs[0].schema)) if kept.hashed else kept.columns
+        if isinstance(node, Aggregate):
+            return read_by_group(node, (i - len(node.keys) for i in self._wanted(node) if i >= len(node.keys)))
+        if isinstance(node, PartneredJoin) and node.condition is None:
+            return _read_of_partners(node, port, self._read[node])
         if isinstance(node, _PASS_ON):
             return {*self._read[node], *_used_by(node)}
         return range(len(node.inputs[port].schema))
 
     def _wanted(self, node: Node) -> Places:
         """Return which columns a node that can drop some has to keep: at least one."""
-        own = _used_by(node)
-        return tuple(sorted({*self._read[node], *own})) or (0,)
+        wanted = {*self._read[node], *_used_by(node)}
+        if isinstance(node, TopK):
+            wanted = read_by_first_rows(node, wanted)
+        elif isinstance(node, Aggregate) and self._some and len(wanted) == len(node.keys):
+            functions = [call.function for call in node.aggregates]  # one of them says that there is a group
+            wanted.add(len(wanted) + (functions.index("count") if "count" in functions else 0))
+        return tuple(sorted(wanted)) or (0,) * self._some
 
     def rewrite(self, copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
         """Return the node over narrower inputs, narrower itself where it can be."""
         sources = [self._left[source] for source in node.inputs]
-        if isinstance(node, (Map, Join, DeltaJoin, RangeJoin, Concat, Arrange, ComparingFilter)):
-            left = self._wanted(node)
-        elif isinstance(node, _PASS_ON):
+        if isinstance(node, Windowed):
+            made, self._left[node] = _window(copy, node, inputs[0], sources[0], self._read[node])
+            return made
+        if isinstance(node, _PASS_ON) or (isinstance(node, Arrange) and self._shares_later):
             (left,) = sources
+        elif isinstance(node, PartneredJoin):
+            left = _given_by_partners(node, *sources)
+        elif isinstance(node, Feedback):
+            left = self._left[node.variable]
+        elif isinstance(node, _NARROWED):
+            left = self._wanted(node)
         else:
             left = tuple(range(len(node.schema)))
         self._left[node] = left
-        if isinstance(node, (Concat, Arrange)):
+        if isinstance(node, (Concat, Arrange, Feedback, TopK)):
             pairs = zip(inputs, sources, strict=True)
             inputs = tuple(_projected(copy, node, source, have, left) for source, have in pairs)
         if isinstance(node, RangeJoin):
@@ -133,6 +196,12 @@ def _narrowed(node: Node, sources: list[Places], left: Places) -> Node:
         fields = {"output": tuple(both.index(node.output[i]) for i in left), "predicate": _moved(node.predicate, both)}
         fields["comparison"] = (sources[0].index(l), how, sources[1].index(r))
         fields["keys"] = tuple((sources[0].index(l), sources[1].index(r)) for l, r in node.keys)
+    elif isinstance(node, Aggregate):
+        fields = _fields_of_group(node, sources[0], left)
+    elif isinstance(node, TopK):
+        order = tuple(attrs.evolve(key, expression=_moved(key.expression, left)) for key in node.order)
+        hashed = node.hashed if len(left) == len(node.schema) else None
+        fields = {"keys": tuple(_moved(key, left) for key in node.keys), "order": order, "hashed": hashed}
     elif isinstance(node, Retime):
         column, since = (None if c is None else left.index(c) for c in (node.column, node.since))
         fields = {"column": column, "since": since}
@@ -174,6 +243,8 @@ def _used_by(node: Node) -> Iterable[int]:
     """Return the columns that an operator looks at itself, of those that it passes on."""
     if isinstance(node, Arrange):
         return node.keys
+    if isinstance(node, Aggregate):
+        return range(len(node.keys))
     if isinstance(node, ComparingFilter):
         return [l for l, _, _ in node.conditions]
     if isinstance(node, Filter):
@@ -219,3 +290,72 @@ def _fields_of_join(node: DeltaJoin, sources: list[Places], left: Places) -> dic
         "lookups": tuple(tuple(map(moved, path)) for path in node.lookups),
         "output": tuple(place(node.output[i]) for i in left),
     }
+
+
+def _fields_of_group(node: Aggregate, source: Places, left: Places) -> dict[str, Any]:
+    """Return what groups are with some of their aggregates, over rows of which those columns are left."""
+    calls: list[Any] = []
+    for call in (node.aggregates[i] for i in range(len(node.aggregates)) if len(node.keys) + i in left):
+        argument, condition = (e and _moved(e, source) for e in (call.argument, call.condition))
+        order = tuple(attrs.evolve(key, expression=_moved(key.expression, source)) for key in call.order)
+        calls.append(attrs.evolve(call, argument=argument, condition=condition, order=order))
+    hashed = node.hashed if any(call.order for call in calls) else None
+    keys = tuple(_moved(key, source) for key in node.keys)
+    return {"keys": keys, "aggregates": tuple(calls), "hashed": hashed}
+
+
+def _others(node: PartneredJoin) -> list[int]:
+    """Return the right columns that are no keys."""
+    keys = {right for _, right in node.on}
+    return [i for i, name in enumerate(node.inputs[1].schema.names) if name not in keys]
+
+
+def _read_of_partners(node: PartneredJoin, port: int, read: set[int]) -> set[int]:
+    """Return which columns of a side a join reads, if these of its own are: of the left also what names clash with."""
+    left, right = (source.schema for source in node.inputs)
+    keys = {node.inputs[port].schema.index(pair[port]) for pair in node.on}
+    others = _others(node)
+    if port:
+        return keys | {others[i - len(left)] for i in read if i >= len(left)}
+    clash = {left.index(right.names[i]) for i in others if right.names[i] in left.names}
+    return keys | {i for i in read if i < len(left)} | (clash if isinstance(node, OuterJoin) else set())
+
+
+def _given_by_partners(node: PartneredJoin, left: Places, right: Places) -> Places:
+    """Return which columns a join gives of sides that have these."""
+    width = len(node.inputs[0].schema)
+    of_right = [width + at for at, i in enumerate(_others(node)) if i in right]
+    return (*left, *of_right) if isinstance(node, OuterJoin) else left
+
+
+def _window(copy: Copy, node: Windowed, source: Node, have: Places, read: set[int]) -> tuple[Node, Places]:
+    """Return the rows with the calls that are read, and which columns of the window's these are."""
+    kept = read_by_window(node, read)
+    if not kept.calls:
+        return source, have
+    columns, width = node.bound.columns, len(node.inputs[0].schema)
+    want = have if isinstance(source, Windowed) and not kept.hashed else kept.columns
+    picked: list[Bound] = [column(source.schema, have.index(i)) for i in want]
+    fields = [source.schema.fields[have.index(i)] for i in want]
+    own = [node.bound.windows.row[i] for i in want]
+    if kept.hashed:
+        own.append(node.bound.windows.ties[0].column)
+        hash_of = columns[own[-1]][1]
+        picked.append(_moved(hash_of, have))
+        fields.append(Field(unused_name("hash#", node.schema.names), hash_of.dtype, hash_of.nullable))
+    schema = Schema(tuple(fields))
+    rows = source if want == have else copy.add(Map, node, source, schema=schema, columns=tuple(picked))
+    over: dict[int, Bound] = {}
+    for place in places_of_window(node, kept, want):
+        is_hash = kept.hashed and place == own[-1]
+        over[place] = column(schema, len(want)) if is_hash else _moved(columns[place][1], want)
+    values = tuple(node.schema.fields[width + i] for i in kept.calls)
+    made: Node = copy.put(
+        attrs.evolve(node, schema=Schema((*schema, *values)), **narrowed_window(node, kept, over, own)), inputs=(rows,)
+    )
+    left = (*want, *(width + i for i in kept.calls))
+    if kept.hashed:
+        shown = tuple(column(made.schema, i) for i in range(len(made.schema)) if i != len(want))
+        fields = [made.schema.fields[c.index] for c in shown]
+        made = copy.add(Map, node, made, schema=Schema(tuple(fields)), columns=shown)
+    return made, left

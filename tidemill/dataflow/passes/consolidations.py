@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+
+import attrs
 
 from tidemill.dataflow.composites import RangeJoin
 from tidemill.dataflow.graph import Graph
@@ -62,27 +65,57 @@ def is_read_consolidated(graph: Graph, node: Node) -> bool:
 
 _NEGATED_STILL: Final = (Enter, Filter, Leave, Map, Retime)
 """What may stand between a union and the negation of one of its inputs."""
+_MANY: Final = 8
+"""More ways to the same rows than these are worth a consolidation, where several read them."""
 
 
 def consolidate_unions(graph: Graph) -> Graph:
-    """Return the graph with a Consolidate after each union that has a negated input.
+    """Return the graph with a Consolidate after each union that has a negated input, or much of one more than once.
 
     Not where its one reader consolidates anyway. Where one of several readers is an arrangement, the others read that
-    instead: it is consolidated, and there already.
+    instead: it is consolidated, and there already. A union of a collection with itself, or with what is made of it row
+    by row, has updates as often as there are ways to them: as long as there are few they stay.
     """
+    ways: dict[Node, _Ways] = {}
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
         if isinstance(node, Arrange) and isinstance(inputs[0], Arrange) and inputs[0].keys == node.keys:
             return inputs[0]  # it was put with the union, before the others that read it
         put = copy.put(node, inputs=inputs)
-        if not _cancels(node) or is_read_consolidated(graph, node):
+        ways[node] = _ways_to(node, ways)
+        repeats = ways[node].count > _MANY and ways[node].unions > 1 and len(graph.consumers(node)) > 1
+        if not (_cancels(node) or repeats) or is_read_consolidated(graph, node):
             return put
+        ways[node] = _Ways(node)
         for reader, _ in graph.consumers(node):
             if isinstance(reader, Arrange):
-                return copy.put(reader, inputs=(put,))
+                return copy.put(reader, inputs=(put,), drops_nulls=False)
         return copy.add(Consolidate, node, put, schema=node.schema)
 
     return rebuild(graph, rewrite)
+
+
+@attrs.frozen
+class _Ways:
+    """How many ways there are to a node's rows, all in operators that pass rows on."""
+
+    begin: Node
+    """The last union before it, or what is none of those operators."""
+    count: int = 1
+    unions: int = 0
+    """How many unions one after the other have brought them together."""
+
+
+def _ways_to(node: Node, ways: Mapping[Node, _Ways]) -> _Ways:
+    """Return the ways to a node, given those to what it reads."""
+    if isinstance(node, Concat):
+        found: dict[Node, list[_Ways]] = {}
+        for source in node.inputs:
+            found.setdefault(ways[source].begin, []).append(ways[source])
+        some = max(found.values(), key=lambda some: sum(one.count for one in some))
+        unions = max(one.unions for one in some) + (len(some) > 1)
+        return _Ways(node, sum(one.count for one in some), unions)
+    return ways[node.inputs[0]] if isinstance(node, (*_NEGATED_STILL, Negate)) else _Ways(node)
 
 
 def _cancels(node: Node) -> bool:

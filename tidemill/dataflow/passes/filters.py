@@ -32,6 +32,7 @@ from tidemill.dataflow.nodes import (
     Node,
     Retime,
     Threshold,
+    arranged_keys,
     outside,
 )
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
@@ -45,9 +46,9 @@ def push_filters(graph: Graph) -> Graph:
     """Return the graph with filters as near to the inputs as they can be.
 
     They go below maps, for columns which those take as they are; below joins, to the side whose columns they read,
-    where all rows of that side come through; below groups, for their keys; below concats, set operations and distinct;
-    and out of loops which their rows enter. Only what cannot fail is moved, for it will see rows that it did not see
-    before; and only past operators that nobody else reads.
+    where all rows of that side come through, and to both where these are keys of an inner join; below groups, for their
+    keys; below concats, set operations and distinct; and out of loops which their rows enter. Only what cannot fail is
+    moved, for it will see rows that it did not see before; and only past operators that nobody else reads.
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -126,6 +127,9 @@ def _below_join(copy: Copy, node: Filter, predicate: Bound, join: Join) -> _Task
         if side is not None and _is_private(copy, sides[side]):
             asked = substituted(condition, functools.partial(_of_side, join, side))
             sides[side] = yield _below_arrangement(copy, node, asked, sides[side])
+            other = _of_partner(join, side, asked)
+            if other is not None and sides[0] is not sides[1] and _is_private(copy, sides[1 - side]):
+                sides[1 - side] = yield _below_arrangement(copy, node, other, sides[1 - side])
         else:
             above.append(condition)
     joined = join if sides == list(join.inputs) else copy.put(join, inputs=tuple(sides))
@@ -142,6 +146,15 @@ def _side(condition: Bound, join: Join) -> int | None:
 def _of_side(join: Join, side: int, output: BoundColumn) -> BoundColumn:
     place = join.output[output.index] - (len(join.inputs[0].schema) if side else 0)
     return column(join.inputs[side].schema, place)
+
+
+def _of_partner(join: Join, side: int, asked: Bound) -> Bound | None:
+    """Return what a condition on the keys of one side says of the other's, which are equal to them; else None."""
+    keys = dict(zip(arranged_keys(join.inputs[side]), arranged_keys(join.inputs[1 - side]), strict=True))
+    mine, other = (source.schema for source in (join.inputs[side], join.inputs[1 - side]))
+    if any(i not in keys or mine.dtypes[i] != other.dtypes[keys[i]] for i in column_uses(asked)):
+        return None
+    return substituted(asked, lambda c: column(other, keys[c.index]))
 
 
 def _is_private(copy: Copy, arranged: Node) -> bool:

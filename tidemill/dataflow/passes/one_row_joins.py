@@ -7,11 +7,12 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from tidemill.dataflow.composites import Aggregate, DynamicFilter, TopK
+from tidemill.dataflow.composites import DynamicFilter
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Filter, Join, Map, Node
 from tidemill.dataflow.passes.range_joins import has_all_pairs
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
+from tidemill.dataflow.passes.row_keys import is_told_apart_by
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
 from tidemill.expressions.rewriting import both, can_fail, column, column_uses, conditions, substituted
 from tidemill.expressions.schema import Field, Schema, unused_name
@@ -25,10 +26,10 @@ _COMPARISONS: Final = dict(zip(("eq", "ne", "lt", "le", "gt", "ge"), _TURNED, st
 def filter_by_one_row(graph: Graph) -> Graph:
     """Return the graph with filters over a cross join with a side of one row as dynamic filters.
 
-    That is ``rows.cross_join(total).filter("v > mean").select("v")``: ``total`` is an aggregate without keys or its
-    ``top_k(1)``, a condition compares what is of the rows with what is of the one, and a select keeps columns of the
-    rows alone. Not where times are of several coordinates, where what is compared may fail, or where others read the
-    pairs.
+    That is ``rows.cross_join(total).filter("v > mean").select("v")``: ``total`` is an aggregate without keys, its
+    ``top_k(1)`` or what else is known to have no second row, a condition compares what is of the rows with what is of
+    the one, and a select keeps columns of the rows alone. Not where times are of several coordinates, where what is
+    compared may fail, or where others read the pairs.
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -95,15 +96,9 @@ def _pair(copy: Copy, node: Node) -> _Pair | None:
     if not has_all_pairs(node):
         return None
     (left,), (right,) = (arranged.inputs for arranged in node.inputs)
-    if _has_one_row(right):
+    if is_told_apart_by(right, ()):
         return _Pair(node, left, right, turned=False)
-    return _Pair(node, right, left, turned=True) if _has_one_row(left) else None
-
-
-def _has_one_row(node: Node) -> bool:
-    while isinstance(node, (Map, Filter)):
-        (node,) = node.inputs
-    return isinstance(node, (Aggregate, TopK)) and not node.keys and (isinstance(node, Aggregate) or node.count == 1)
+    return _Pair(node, right, left, turned=True) if is_told_apart_by(left, ()) else None
 
 
 def _comparison(pair: _Pair, condition: Bound) -> _Compared | None:

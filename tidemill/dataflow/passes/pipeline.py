@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from tidemill.dataflow.composites import Composite, DeltaJoin, RangeJoin
 from tidemill.dataflow.graph import Graph
-from tidemill.dataflow.passes.arrangements import remove_duplicates, share_arrangements
+from tidemill.dataflow.passes.arrangements import drop_null_keys, remove_duplicates, share_arrangements
 from tidemill.dataflow.passes.columns import prune_columns
 from tidemill.dataflow.passes.consolidations import consolidate_unions, drop_consolidations
 from tidemill.dataflow.passes.filters import push_filters
@@ -19,6 +19,7 @@ from tidemill.dataflow.passes.lowering import has_composites, lower
 from tidemill.dataflow.passes.one_row_joins import filter_by_one_row
 from tidemill.dataflow.passes.range_joins import has_all_pairs, join_by_range
 from tidemill.dataflow.passes.ranks import limit_ranks
+from tidemill.dataflow.passes.row_keys import join_once
 from tidemill.dataflow.passes.self_joins import frame_self_joins
 from tidemill.dataflow.passes.stacked_joins import join_by_deltas, tops_stack
 from tidemill.dataflow.passes.whole_partitions import group_whole_partitions
@@ -37,13 +38,15 @@ PASSES: Final[tuple[Pass, ...]] = (
     filter_by_one_row,
     join_by_deltas,
     join_by_range,
+    prune_columns,
     group_whole_partitions,
     limit_ranks,
-    prune_columns,
+    join_once,
     fuse_linear,
     drop_consolidations,
     share_arrangements,
     consolidate_unions,
+    drop_null_keys,
 )
 
 KNOW_COMPOSITES: Final = frozenset(
@@ -55,6 +58,8 @@ KNOW_COMPOSITES: Final = frozenset(
         join_by_deltas,
         limit_ranks,
         group_whole_partitions,
+        join_once,
+        prune_columns,
     )
 )
 

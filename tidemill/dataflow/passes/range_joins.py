@@ -10,7 +10,7 @@ from tidemill.dataflow.composites import RangeJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Filter, Join, Node
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
-from tidemill.dataflow.passes.row_keys import row_key
+from tidemill.dataflow.passes.row_keys import is_told_apart_by
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
 from tidemill.expressions.rewriting import both, column, conditions
 from tidemill.expressions.types import DATE, FLOAT64, TIMESTAMP, DType
@@ -64,8 +64,7 @@ def _pays_by_key(copy: Copy, source: Join) -> bool:
     found = [side for side in source.inputs if isinstance(side, Arrange)]
     if len(found) < len(source.inputs) or any(copy.readers(side) > source.inputs.count(side) for side in found):
         return False
-    known = [(row_key(side), side.keys) for side in found]
-    return any(key is None or not key.issubset(keys) for key, keys in known)
+    return not all(is_told_apart_by(side, side.keys) for side in found)
 
 
 def _needs_no_more(source: Join, comparison: tuple[int, str, int]) -> bool:

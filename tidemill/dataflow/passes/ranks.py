@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import Final, TypeAlias
 
 import attrs
@@ -15,6 +18,7 @@ from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiter
 from tidemill.expressions.ordering import OrderColumn, OrderKey
 from tidemill.expressions.rewriting import column, conditions
 from tidemill.expressions.schema import Field, Schema, unused_name
+from tidemill.expressions.types import FLOAT64
 from tidemill.expressions.windows.bound import (
     MOST_COPIES,
     AggregateCall,
@@ -35,12 +39,12 @@ See `python -m benchmarks window_limits`: it halves a step in a partition of 100
 def limit_ranks(graph: Graph) -> Graph:
     """Return the graph with windows over the first rows of partitions alone, where a filter wants no others.
 
-    ``row_number() <= k`` and what comes to the same (``2 > row_number() - 1``) takes a top-k before the window, or
-    instead of it, where nothing but numbers is asked for; ``rank()`` and ``dense_rank()`` the peers of one. Only where
-    all calls of the window look at no rows after the current one, or its peers, and where nobody else reads them; and
-    not of more than `CEILING` rows of partitions that may be kept in their order. The filter may come after others,
-    after columns that are computed from ranks, and after joins of these rows with others, as with the values of whole
-    partitions.
+    ``row_number() <= k`` and what comes to the same (``2 > row_number() - 1``, ``IN (1, 2)``, bounds on both sides of
+    an ``OR``) takes a top-k before the window, or instead of it, where nothing but numbers is asked for; ``rank()`` and
+    ``dense_rank()`` the peers of one. Only where all calls of the window look at no rows after the current one, or its
+    peers, and where nobody else reads them; and not of more than `CEILING` rows of partitions that may be kept in their
+    order. The filter may come after others, after columns that are computed from ranks, and after joins of these rows
+    with others, as with the values of whole partitions.
     """
     if not any(isinstance(node, Windowed) for node in graph.nodes):
         return graph
@@ -59,10 +63,13 @@ def limit_ranks(graph: Graph) -> Graph:
 
 def _limited(copy: Copy, source: Node, predicate: Bound, steps: int) -> tuple[int, Node | None]:
     """Return how many of the steps are left, and the source with a limit to its windows; None where there is none."""
-    asked, way = [most for c in conditions(predicate) for most in _at_most(c)], list[Node]()
+    flags, way = list(conditions(predicate)), list[Node]()
+    asked = [most for c in flags for most in _at_most(c)]
     between = (Arrange, Filter, Join, Map)
-    while asked and len(way) < steps and isinstance(source, between) and copy.readers(source) <= 1:
+    while (asked or flags) and len(way) < steps and isinstance(source, between) and copy.readers(source) <= 1:
+        flags = list(_flags_before(source, flags))
         asked = [before for most in asked for before in _asked_before(source, most)]
+        asked += [most for c in flags if isinstance(source, Map) for most in _at_most(c)]
         way.append(source)
         source = source.inputs[0]
     steps -= len(way)
@@ -100,83 +107,149 @@ def _worth_it(source: Windowed) -> int:
 
 # -- conditions -------------------------------------------------------------------------------------------------------
 
-_UPPER: Final = {"le": 0, "eq": 0, "lt": -1}
-_LOWER: Final = {"ge": 0, "eq": 0, "gt": 1}
+_NOT: Final = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "ne": "eq"}
+_TURNED: Final = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge", "eq": "eq"}
 _MOST: Final = 2**63 - 1
 """The greatest rank there is: a condition that lets all through is no limit, and engines count in 64 bits."""
+_WHOLE: Final = 2**53
+"""Below this whole numbers are floats as they are."""
 _STEPS: Final = 50
 """How many operators below filters are looked through, for each of the graph: a long chain is not walked from each."""
 _DEEPEST: Final = 100
 """How many calls inside one another are looked into."""
-_Linear: TypeAlias = tuple[int, int | None, int]
-"""A sign, a column or none, and what is added: plus or minus the column, and a whole number."""
+_Linear: TypeAlias = tuple[Fraction, int | None, Fraction]
+"""A factor, a column or none, and what is added to their product."""
 _Most: TypeAlias = tuple[int, int, int]
 """A sign, a column, and the greatest value that plus or minus the column has in the rows that are asked for."""
 
 
-def _at_most(condition: Bound) -> list[_Most]:
-    """Return what follows from a condition for the values of a column.
+def _at_most(condition: Bound, *, holds: bool = True) -> list[_Most]:
+    """Return what follows for the values of columns where a condition is true, or false.
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.schema import Schema
     >>> from tidemill.expressions.sql_text import expr
-    >>> schema = Schema.of({"n": "int64"})
-    >>> [_at_most(bind(expr(text), schema)) for text in ("n < 3", "5 >= n + 1", "-n > -4", "n > 3", "n * 2 < 3")]
-    [[(1, 0, 2)], [(1, 0, 4)], [(1, 0, 3)], [(-1, 0, -4)], []]
+    >>> def shown(text):
+    ...     return _at_most(bind(expr(text), Schema.of({"n": "int64"})))
+    >>> [shown(text) for text in ("n < 3", "5 >= n + 1", "-n > -4", "n > 3", "n * 2 < 3")]
+    [[(1, 0, 2)], [(1, 0, 4)], [(1, 0, 3)], [(-1, 0, -4)], [(1, 0, 1)]]
+    >>> [shown(text) for text in ("n < 2.5", "NOT n > 2", "n IN (1, 2)", "n = 1 OR n < 4", "n = 1 OR n <> 4")]
+    [[(1, 0, 2)], [(1, 0, 2)], [(1, 0, 2), (-1, 0, -1)], [(1, 0, 3)], []]
     """
-    if not isinstance(condition, BoundCall) or condition.function not in (*_UPPER, *_LOWER):
+    if not isinstance(condition, BoundCall) or condition.depth > _DEEPEST:
         return []
-    left, right = map(_linear, condition.args)
+    function, args = condition.function, condition.args
+    if function == "not":
+        return _at_most(args[0], holds=not holds)
+    if function in ("and", "or"):
+        found = [_at_most(part, holds=holds) for part in args]
+        return [most for some in found for most in some] if (function == "and") == holds else _in_any(found)
+    if function == "in":
+        return _in_any([_compared("eq", args[0], value) for value in args[1:] if not _is_null(value)]) if holds else []
+    function = "eq" if function == "eq_null_safe" and not any(map(_is_null, args)) else function
+    compared = function if holds else _NOT.get(function, "")
+    return _compared(compared, *args) if compared in _TURNED else []
+
+
+def _is_null(bound: Bound) -> bool:
+    return isinstance(bound, BoundLiteral) and bound.value is None
+
+
+def _in_any(found: Sequence[Sequence[_Most]]) -> list[_Most]:
+    """Return what follows where one of several conditions holds, given what does of each."""
+    each = [{most[:2]: min(m[2] for m in some if m[:2] == most[:2]) for most in some} for some in found]
+    common = [key for key in (each[0] if each else ()) if all(key in one for one in each)]
+    return [(*key, max(one[key] for one in each)) for key in common]
+
+
+def _compared(how: str, first: Bound, second: Bound) -> list[_Most]:
+    """Return what follows from a comparison of a column with a number, however they are written."""
+    left, right = _linear(first), _linear(second)
     if left is None or right is None or (left[1] is None) == (right[1] is None):
         return []
-    sign, index = left[:2] if left[1] is not None else (-right[0], right[1])
+    if left[1] is None:
+        left, right, how = right, left, _TURNED[how]
+    number = right[2] - left[2]
+    if FLOAT64 in (first.dtype, second.dtype) and abs(number) >= _WHOLE:
+        return []
+    factor, index = left[:2]
     assert index is not None
-    rest = right[2] - left[2]  # sign * column, compared with this
     found = []
-    if condition.function in _UPPER:
-        found.append((sign, index, rest + _UPPER[condition.function]))
-    if condition.function in _LOWER:
-        found.append((-sign, index, -(rest + _LOWER[condition.function])))
+    if how in ("lt", "le", "eq"):
+        found.append(_least(factor, index, number, strictly=how == "lt"))
+    if how in ("gt", "ge", "eq"):
+        found.append(_least(-factor, index, -number, strictly=how == "gt"))
     return found
+
+
+def _least(factor: Fraction, index: int, number: Fraction, *, strictly: bool) -> _Most:
+    """Return what follows from a factor times a column being less than a number, or no greater."""
+    most = number / abs(factor)
+    return (1 if factor > 0 else -1), index, math.ceil(most) - 1 if strictly else math.floor(most)
 
 
 def _asked_before(node: Node, asked: _Most) -> list[_Most]:
     """Return what is asked of the rows that an operator's are made of; of a join, of the left ones."""
     sign, index, most = asked
     if isinstance(node, Map):
-        found = _linear(node.columns[index])
+        found = _linear(node.columns[index]) if node.columns[index].dtype.is_integer else None
         if found is None or found[1] is None:
             return []
-        return [(sign * found[0], found[1], most - sign * found[2])]
+        return [_least(sign * found[0], found[1], most - sign * found[2], strictly=False)]
     if isinstance(node, Join):
         index = node.output[index]
         return [(sign, index, most)] if index < len(node.inputs[0].schema) else []
     return [asked]
 
 
+def _flags_before(node: Node, flags: Sequence[Bound]) -> Iterator[Bound]:
+    """Iterate over what columns that have to be true are made of."""
+    for flag in flags:
+        if isinstance(flag, BoundColumn):
+            if isinstance(node, Map):
+                yield from conditions(node.columns[flag.index])
+            elif not isinstance(node, Join):
+                yield flag
+            elif (place := node.output[flag.index]) < len(node.inputs[0].schema):
+                yield column(node.inputs[0].schema, place)
+
+
 def _linear(bound: Bound) -> _Linear | None:
+    """Return a whole number as a factor of a column and what is added; or of another type, as it is."""
     if isinstance(bound, BoundColumn):
-        return (1, bound.index, 0) if bound.dtype.is_integer else None
+        return (Fraction(1), bound.index, Fraction(0)) if bound.dtype.is_integer else None
     if isinstance(bound, BoundLiteral):
-        whole = isinstance(bound.value, int) and not isinstance(bound.value, bool)
-        return (1, None, bound.value) if whole else None
+        is_number = isinstance(bound.value, (int, float, Decimal)) and not isinstance(bound.value, bool)
+        return (Fraction(1), None, Fraction(bound.value)) if is_number and math.isfinite(bound.value) else None
     if bound.depth > _DEEPEST:
         return None
-    operands = [_linear(a) for a in bound.args]
-    if bound.function not in ("add", "subtract", "negate") or None in operands:
+    if bound.function == "cast" and bound.args[0].dtype.is_integer:
+        to = bound.dtype
+        wide = to == FLOAT64 or to.is_decimal or to.is_integer
+        return _linear(bound.args[0]) if wide else None
+    if bound.function not in ("add", "subtract", "multiply", "negate") or not bound.dtype.is_integer:
         return None
-    found: _Linear | None = None
-    for place, operand in enumerate(operands):
-        assert operand is not None
-        turned = -1 if bound.function == "negate" or (bound.function == "subtract" and place) else 1
-        sign, index, number = turned * operand[0], operand[1], turned * operand[2]
-        if found is None:
-            found = (sign, index, number)
-        elif found[1] is not None and index is not None:
+    operands = [_linear(a) for a in bound.args]
+    return None if None in operands else _worked_out(bound.function, [o for o in operands if o is not None])
+
+
+def _worked_out(function: str, operands: Sequence[_Linear]) -> _Linear | None:
+    (factor, index, added), *rest = operands
+    if function == "negate":
+        return -factor, index, -added
+    for more, other, number in rest:
+        if index is not None and other is not None:
             return None
+        if function == "multiply":
+            by = number if other is None else added
+            if not by:
+                return None
+            factor, added = (factor if other is None else more) * by, added * number
         else:
-            found = (found[0] if index is None else sign, found[1] if index is None else index, found[2] + number)
-    return found
+            sign = 1 if function == "add" else -1
+            factor, added = (factor if other is None else sign * more), added + sign * number
+        index = other if index is None else index
+    return factor, index, added
 
 
 # -- windows ----------------------------------------------------------------------------------------------------------

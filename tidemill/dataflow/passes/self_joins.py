@@ -14,7 +14,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Enter, Filter, Join, Map, Node, arranged_keys, outside
 from tidemill.dataflow.passes.bands import Band, band_of
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
-from tidemill.dataflow.passes.row_keys import row_key
+from tidemill.dataflow.passes.row_keys import row_key, row_keys
 from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.aggregates import ORDERED, AggregateCall, BoundAggregate
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, walk
@@ -110,6 +110,8 @@ def _found(copy: Copy, node: Aggregate, source: Node) -> _SelfJoin | None:
         return None
     arguments = iter(_with_index(asked[1], lambda i: i - width))
     calls = tuple(c if c.argument is None else attrs.evolve(c, argument=next(arguments)) for c in node.aggregates)
+    grouped = {key.index for key in asked[0] if isinstance(key, BoundColumn)}
+    known = next((key for key in row_keys(base) if key <= grouped), known)
     found = _SelfJoin(base, band, tuple(asked[0]), calls, known)
     return found if found.can_be_framed else None
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange
 from tidemill.renderer.embedded.kernels.memory import stack
+from tidemill.renderer.embedded.kernels.updates import NULL, Rows, UpdateArray
 from tidemill.renderer.embedded.makers import operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
+
+R = TypeVar("R", UpdateArray, Rows)
 
 LARGE: Final = 1 << 14
 """Of more updates it is worth something not to consolidate them, where nobody minds."""
@@ -32,6 +38,7 @@ class ArrangeOperator(Operator):
         self.schema = node.schema
         super().__init__(node, region, (len(self.schema),))
         self.keys = node.keys
+        self.drops_nulls = node.drops_nulls
         types = [f.dtype for f in self.schema]
         layout = UpdateLayout(node.keys, types, node.scope.coordinates, self.schedule.users)
         self.spine = Spine(layout, self.since, self.schedule.transaction)
@@ -51,6 +58,8 @@ class ArrangeOperator(Operator):
         port = self.ports[0]
         as_they_are = self.may_repeat and (self.few_are_consolidated or port.size > LARGE)
         updates = port.take_rows() if as_they_are else port.take_consolidated()
+        if updates is not None and self.drops_nulls:
+            updates = _without_nulls(updates, self.keys)
         if updates is None:
             return
         if len(updates[-1]) > _SORTED:
@@ -72,3 +81,13 @@ class ArrangeOperator(Operator):
 
     def spines(self) -> dict[str, Spine]:
         return {"spine": self.spine}
+
+
+def _without_nulls(updates: R, keys: Sequence[int]) -> R | None:
+    """Return the updates with no NULL in their keys, if there are any."""
+    null = [there for key in keys if np.count_nonzero(there := updates[key] == NULL)]
+    if not null:
+        return updates
+    kept = ~np.logical_or.reduce(null)
+    left = [row[kept] for row in updates] if isinstance(updates, list) else updates[:, kept]
+    return left if len(left[-1]) else None
