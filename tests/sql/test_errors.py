@@ -23,6 +23,10 @@ def flow():
         ("select t.a from t left join u", 29, "a JOIN without ON or USING: write CROSS JOIN"),
         ("select 'a", 8, "ends what is opened here"),
         ("", 1, "there is no SQL in this text"),
+        ("select /* a from t", 19, "the text ends where what is open"),
+        ("select a from t where", 17, "WHERE lacks what belongs to it"),
+        ("select a from t where a in ()", 23, "IN without values"),
+        ("values ()", 1, "a row of VALUES without values"),
         ("select x from t", 8, "no column `x`"),
         ("select t.x from t", 8, "no column `x` in `t`"),
         ("select z.a from t", 8, "no table `z` in FROM"),
@@ -169,3 +173,21 @@ def test_no_rewrite_adds_an_error_of_a_row(flow):
         assert [sorted(run.snapshot(n)) for n in ("joined", "guarded", "some", "sub")] == [
             [(2,)], [(2,)], [(2,)], [(1, None), (2, 1.0)],
         ]  # fmt: skip
+
+
+def test_texts_that_double_themselves(flow):
+    """The kind of defect: what is read by two names is written out twice, and twice again by those that read them."""
+    names = ", ".join(["a + a as x0", *(f"x{i} + x{i} as x{i + 1}" for i in range(40))])
+    with pytest.raises(SqlError, match="parts, with what it reads by name"):
+        flow.sql(f"select {names} from t")
+    pairs = (f"c{i} as (select x.a from c{i - 1} x, c{i - 1} y where x.a = y.a)" for i in range(1, 30))
+    assert flow.sql(f"with c0 as (select a from t), {', '.join(pairs)} select * from c29").schema.names == ("a",)
+    below = "(select max(c) a from u where u.a = t.a) x"
+    for _ in range(30):
+        below = f"(select x.a + x.a a from {below}) x"
+    assert flow.sql(f"select (select a from {below}) y from t where exists (select 1 from {below} where x.a = t.b)")
+
+
+def test_long_chains_of_operators_end_soon(flow):
+    with pytest.raises(SqlError, match="nested more than 1,000 levels deep"):
+        flow.sql("select " + "- " * 20_000 + "a from t")

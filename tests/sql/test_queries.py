@@ -1,9 +1,11 @@
 """Queries of every kind are, after each batch of changes, what DuckDB computes anew."""
 
+import contextlib
 import random
 
+import duckdb
 import pytest
-from sql_judge import differences
+from sql_judge import Judge, SqliteJudge, differences
 from sql_queries import TABLES, Queries, history
 
 QUERIES = """
@@ -16,6 +18,8 @@ select t.a, u.a ua from t full join u on t.a = u.a and t.b < u.c
 select * from t join u using (a)
 select * from t full join u using (a)
 select * from t natural left join u
+select * from t natural full join v
+select a, b from t where a in (values (1), (2)) or b = any (values (3), (4))
 select t.a, u.a as ua from t left join u on t.a + 1 = u.a and (select max(x) from v where v.k = u.a) > 1
 select a, count(*), sum(b), min(s), max(b) from t group by a having count(*) > 1
 select count(*), sum(b) from t where a > 100
@@ -70,7 +74,7 @@ select a from t where exists (select 1 from u where u.c = t.b and u.a in (select
 select a, sum(b) filter (where b > 1) from t group by a
 select t.a, u.c from t, u where (t.a = u.a and t.b > 0) or (t.a = u.a and u.c = 1)
 select distinct on (a) a, b, s from t order by a, b, s
-select a, b from t where a = 1 union all (select a, c from u order by c limit 2)
+select a, b from t where a = 1 union all (select a, c from u order by c, a limit 2)
 select a, count(*) from t group by all
 select coalesce(a, -1), nullif(b, 1), abs(b), b // 2, b % 3, b / 2 from t
 select upper(s), length(s), s || 'y', concat(s, 'y', s), substring(s, 1, 1) from t
@@ -98,14 +102,14 @@ def test_fetch_with_ties():
     assert differences(TABLES, queries, history(random.Random(7)), judged={"q": meant}) == []
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_queries_are_what_a_database_computes_anew(seed):
+@pytest.mark.parametrize("judge", [Judge, SqliteJudge])
+@pytest.mark.parametrize("seed", range(2))
+def test_random_queries_are_what_a_database_computes_anew(seed, judge):
     """The kind of defect: an answer that is wrong for some query, most of all where NULL meets subqueries."""
-    queries, number = {}, seed * 100
-    while len(queries) < 8:
-        text = Queries(random.Random(number)).query()
-        number += 1
-        # DuckDB has no correlated IN of several columns, and numbers of SELECT DISTINCT do not order by others
-        if not any(word in text for word in (") in (select", ") not in (select")):
+    queries: dict[str, str] = {}
+    for number in range(seed * 100, seed * 100 + 8):
+        text = Queries(random.Random(number), sqlite=judge is SqliteJudge).query()
+        with contextlib.suppress(duckdb.NotImplementedException):  # as correlated IN of several columns
+            judge(TABLES).query(text)
             queries[f"q{number}"] = text
-    assert differences(TABLES, queries, history(random.Random(seed), batches=3)) == []
+    assert differences(TABLES, queries, history(random.Random(seed), batches=3), by=judge) == []

@@ -26,6 +26,8 @@ class Dialect:
     """Whether WHERE sees what SELECT names."""
     aliases_in_having: bool = True
     """Whether HAVING and SELECT see what SELECT names."""
+    keys_in_place: bool = False
+    """Whether the columns of USING stay where the left side has them; else they come first."""
     functions: frozenset[str] | None = None
     """The scalar functions, of those of the library, that mean the same in the dialect; None for all."""
 
@@ -58,7 +60,9 @@ _DUCKDB: Final = _COMMON | {"contains", "quarter", "hour", "minute", "dayofyear"
 
 DIALECTS: Final = {
     "spark": Dialect("spark", folds=False),
-    "duckdb": Dialect("duckdb", folds=False, float_division=True, aliases_in_where=True, functions=_DUCKDB),
+    "duckdb": Dialect(
+        "duckdb", folds=False, float_division=True, aliases_in_where=True, keys_in_place=True, functions=_DUCKDB
+    ),
     **{
         name: Dialect(name, folds=True, whole_division=True, aliases_in_having=False, functions=_POSTGRES)
         for name in ("postgres", "materialize", "risingwave")

@@ -16,6 +16,7 @@ from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.expr import Call, Cast, Expr, Literal, lit
 from tidemill.expressions.functions import FUNCTIONS, NULL
 from tidemill.expressions.functions.values import FailureError
+from tidemill.expressions.room import MAX_DEPTH, too_deep
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules
 from tidemill.expressions.sql_windows import window_call
@@ -39,6 +40,7 @@ OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "
 MIRRORED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 GROUPING: Final = "grouping"
 """The function of the registry that `grouping` stands for until the grouping sets are known: there is none."""
+_QUERIES: Final = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)
 _Type = exp.DataType.Type
 _TYPES: Final[dict[Any, DType]] = {
     _Type.BIGINT: INT64, _Type.INT: INT32, _Type.DOUBLE: FLOAT64, _Type.BOOLEAN: BOOL, _Type.TEXT: STRING,
@@ -83,6 +85,7 @@ class Expressions(ExpressionParser):
         self.query = query
         self.windows: dict[str, exp.Window] = {}
         """The windows that the query's WINDOW names."""
+        self.depth = 0
 
     @property
     def special(self) -> Rules:
@@ -96,12 +99,17 @@ class Expressions(ExpressionParser):
 
     def expression(self, node: Any) -> Expr:
         """Return the expression that a node stands for; `SqlError` points to it if it is wrong."""
+        self.depth += not isinstance(node, exp.Paren)
         try:
+            if self.depth > MAX_DEPTH:  # before anything is done that takes long for each level
+                raise too_deep()
             return _folded(super().expression(node))
         except SqlError:
             raise
         except SchemaError as error:
             raise self.names.error(node, str(error.args[0])) from None
+        finally:
+            self.depth -= not isinstance(node, exp.Paren)
 
     def unsupported(self, node: Any, why: str = "") -> Any:
         """Return the error for what is not supported."""
@@ -272,10 +280,12 @@ class Expressions(ExpressionParser):
         """Return whether a value, or a row of them, is one of several, or of a subquery's."""
         self.names.source.only(node, "this", "expressions", "query")
         query = node.args.get("query")
-        if query is None and len(node.expressions) == 1 and isinstance(node.expressions[0], (exp.Subquery, exp.Select)):
+        if query is None and len(node.expressions) == 1 and isinstance(node.expressions[0], _QUERIES):
             query = node.expressions[0]
         if query is not None:
             return self.compared(node.this, query, "eq", node)
+        if not node.expressions:
+            raise self.names.error(node, "IN without values")
         if isinstance(_bare(node.this), exp.Tuple):
             each = [self.rows_compared("eq", node.this, e, node) for e in node.expressions]
             return each[0] if len(each) == 1 else Call("or", tuple(each))
@@ -300,7 +310,7 @@ class Expressions(ExpressionParser):
         if isinstance(left, (exp.Any, exp.All)):
             left, right, name = right, left, MIRRORED[name]
         if isinstance(right, (exp.Any, exp.All)):
-            if not isinstance(_bare(right.this), (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)):
+            if not isinstance(_bare(right.this), _QUERIES):
                 raise self.unsupported(node, ": ANY and ALL are for subqueries: of a list, write IN")
             if isinstance(right, exp.Any):
                 return self.compared(left, right.this, name, node)

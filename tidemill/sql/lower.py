@@ -12,6 +12,7 @@ import attrs
 
 from tidemill.collections.collection import Collection, Grouped
 from tidemill.collections.recursion import LetRec, one_row_a_key
+from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.expr import Alias, Call, Column, Expr, col, lit
 from tidemill.expressions.functions import common_type
 from tidemill.expressions.schema import Field, Schema, unused_name
@@ -138,6 +139,31 @@ class Lowering:
         (rows,) = self.below(node)
         return self.computed(rows, [(f.name, shown(f), e) for f, e in node.calls])
 
+    def unnest(self, node: p.Unnest) -> Rows:
+        (rows,) = self.below(node)
+        kept = {n: at for n, at in rows.at.items() if n in {f.name for f in node.columns}}
+        arguments = [(f"argument#{i}", "argument", a) for i, a in enumerate(node.arguments)]
+        given = self.computed(rows, arguments)
+        names = [given.at[n] for n, _, _ in arguments]
+        some = given.collection
+        missing = [col(n).is_null() for n in names if some.schema.field(n).nullable]
+        if missing:
+            some = some.filter(*(~m for m in missing))
+        taken = list(dict.fromkeys(kept.values()))
+        own: list[str] = []
+        for field in node.made:
+            own.append(unused_name(shown(field), [*taken, *own]))
+        made = apply_table(some, attrs.evolve(node.function, names=tuple(own)), names, keep=taken)
+        if node.outer:
+            empty: list[Expr] = list(missing)
+            if node.nothing is not None:
+                empty.append(Call("coalesce", (given.over(node.nothing), lit(False))))
+            if empty:
+                alone = given.collection.filter(reduce(lambda a, b: a | b, empty))
+                nulls = (Alias(lit(None).cast(f.dtype), n) for f, n in zip(node.made, own, strict=True))
+                made = made.concat(alone.select(*map(col, taken), *nulls))
+        return Rows(made, {**kept, **dict(zip((f.name for f in node.made), own, strict=True))})
+
     def top_k(self, node: p.TopK) -> Rows:
         (rows,) = self.below(node)
         by = [attrs.evolve(k, expression=rows.over(k.expression)) for k in node.order]
@@ -218,7 +244,7 @@ class Lowering:
     # -- joins --------------------------------------------------------------------------------------------------------
 
     def join(self, node: p.Join) -> Rows:
-        left, right = self.below(node)
+        left, right = map(narrowed, self.below(node))
         keys, rest = [], []
         own = {f.name for f in node.left.columns}, {f.name for f in node.right.columns}
         for condition in node.conditions:
@@ -297,6 +323,14 @@ class Lowering:
         return Rows(made, left.at if how in ("semi", "anti") else at)
 
 
+def narrowed(rows: Rows) -> Rows:
+    """Return the rows without columns of which the plan knows nothing: joins of joins would double them each time."""
+    known = dict.fromkeys(rows.at.values())
+    if not known or len(known) == len(rows.collection.schema):
+        return rows
+    return Rows(rows.collection.select(*map(col, known)), rows.at)
+
+
 def _once(name: str, wanted: list[tuple[str, str]], side: int) -> bool:
     """Return whether a column is not yet one that is joined by."""
     return all(pair[side] != name for pair in wanted)
@@ -338,4 +372,5 @@ _RULES: dict[type[p.Node], Any] = {
     p.Get: Lowering.get, p.Values: Lowering.values, p.Project: Lowering.project, p.Filter: Lowering.filter,
     p.Group: Lowering.group, p.Window: Lowering.window, p.TopK: Lowering.top_k, p.Distinct: Lowering.distinct,
     p.AtMostOne: Lowering.at_most_one, p.SetOp: Lowering.set_op, p.Recursive: Lowering.recursive, p.Join: Lowering.join,
+    p.Unnest: Lowering.unnest,
 }  # fmt: skip

@@ -18,6 +18,7 @@ from tidemill.sql.trees import Sub, walked
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
     from tidemill.expressions.sort_keys import SortKey
+    from tidemill.sql.table_functions import Numbered
 
 Named: TypeAlias = "tuple[Field, Expr]"
 """A column, and what it is computed by."""
@@ -130,6 +131,23 @@ class Window(OneInput):
     @property
     def expressions(self) -> tuple[Expr, ...]:
         return tuple(e for _, e in self.calls)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Unnest(OneInput):
+    """Each row beside those that a table function makes of it; none of them where an argument is NULL."""
+
+    function: Numbered
+    arguments: tuple[Expr, ...]
+    made: tuple[Field, ...]
+    outer: bool = False
+    """Whether a row for which there are none is kept, beside NULLs."""
+    nothing: Expr | None = None
+    """The condition under which there are none, but for arguments that are NULL."""
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return self.arguments if self.nothing is None else (*self.arguments, self.nothing)
 
 
 @attrs.frozen(eq=False, kw_only=True)

@@ -18,18 +18,20 @@ from tidemill.expressions.types import INT32
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall
+from tidemill.sql import tables
 from tidemill.sql.expressions import GROUPING, Expressions
 from tidemill.sql.grouping import Grouping, keys_of
-from tidemill.sql.plan import Distinct, Named, Node, Project, TopK, Values, Window
+from tidemill.sql.plan import Distinct, Named, Node, Project, TopK, Window
 from tidemill.sql.scopes import Item, Names, Relation, Scope, Visible
-from tidemill.sql.sources import Environment, Sources, conjuncts, filtered, refuse_aggregates
+from tidemill.sql.sources import HIDDEN, Environment, Sources, conjuncts, filtered, one_row, refuse_aggregates
 from tidemill.sql.subqueries import applied
-from tidemill.sql.trees import Sub, is_null, mapped, walked
+from tidemill.sql.trees import Sub, is_larger, is_null, mapped, walked
 
 _KNOWN = (
     "expressions", "from_", "joins", "where", "group", "having", "qualify", "windows", "distinct", "order", "limit",
     "offset", "with_", "hint", "laterals",
 )  # fmt: skip
+_MOST_PARTS = 100_000
 
 
 @attrs.define(eq=False)
@@ -110,7 +112,8 @@ class Select:
         names.source.only(node, *_KNOWN)
         if not node.expressions:
             raise names.error(node, "SELECT without columns")
-        item = Sources(names, self.environment, self.parent, self.query).item(node) or self.nothing()
+        self.generated(node)
+        item = Sources(names, self.environment, self.parent, self.query).item(node) or Item(one_row(names), (), ())
         aliases: dict[str, Expr] = {}
         inner = Scope(item, self.parent)
         windows = {names.dialect.key(w.this): w for w in node.args.get("windows") or ()}
@@ -145,10 +148,27 @@ class Select:
         plan = filtered(names, plan, conditions, node)
         return self.projected(plan, items, order, [replace(e) for e in on], node)
 
-    def nothing(self) -> Item:
-        """Return one row, of which no column is seen."""
-        field = self.names.field("nothing", INT32, nullable=False)
-        return Item(Values(rows=((0,),), columns=(field,)), (), ())
+    def generated(self, node: exp.Select) -> None:
+        """Let a table function that stands as a column be a LATERAL VIEW."""
+        found = False
+        for place, one in enumerate(node.expressions):
+            call = one.this if isinstance(one, exp.Alias) else one
+            if not (isinstance(call, exp.Anonymous) and call.name.lower() in tables.SELECTED):
+                continue
+            if any(node.args.get(k) for k in ("group", "having", "qualify")) or found:
+                reason = f"{call.name.upper()} beside others, or with groups, is not supported as a column"
+                raise self.names.error(call, reason, "write it in FROM, as in LATERAL VIEW")
+            found = True
+            table, value = (exp.to_identifier(name, quoted=True) for name in ("(made)", "value"))
+            alias = exp.TableAlias(this=table, columns=[value])
+            view = exp.Lateral(this=call, view=True, alias=alias)
+            view.meta.update(call.meta, **{HIDDEN: True})
+            written = exp.to_identifier(self.names.source.written(one), quoted=True)
+            column = exp.Column(this=value.copy(), table=table.copy())
+            made = exp.Alias(this=column, alias=one.args["alias"] if isinstance(one, exp.Alias) else written)
+            made.meta.update(one.meta)
+            node.append("laterals", view)
+            node.expressions[place] = made
 
     def items(self, node: exp.Select, item: Item, parser: Expressions, aliases: dict[str, Expr]) -> list[Selected]:
         """Return the columns that are selected, with those that * stands for."""
@@ -170,6 +190,9 @@ class Select:
                 shown = self.names.source.written(one)
                 by = self.names.dialect.key_of(shown)
             if isinstance(one, exp.Alias):
+                if is_larger([expression], _MOST_PARTS):
+                    reason = f"`{shown}` has more than {_MOST_PARTS:,} parts, with what it reads by name"
+                    raise self.names.error(one, reason, "compute a part of it in a subquery")
                 aliases.setdefault(by, expression)
             found.append(Selected(shown, by, expression, one))
         return found

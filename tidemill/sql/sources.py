@@ -11,9 +11,11 @@ from sqlglot import exp
 from tidemill.errors import did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.expr import Call, Column, Expr
+from tidemill.expressions.types import INT32
 from tidemill.expressions.windows.calls import WindowCall
+from tidemill.sql import tables
 from tidemill.sql.expressions import Expressions
-from tidemill.sql.plan import Filter, Join, Node, Project, free, read
+from tidemill.sql.plan import Filter, Join, Node, Project, Values, free, read
 from tidemill.sql.scopes import Item, Names, Relation, Scope, Visible
 from tidemill.sql.subqueries import filtered_by, joined, joined_laterally, resolved, swapped
 from tidemill.sql.syntax import COMMA
@@ -27,6 +29,8 @@ _KINDS: Final = {
     ("RIGHT", ""): "right", ("RIGHT", "OUTER"): "right", ("FULL", ""): "full", ("FULL", "OUTER"): "full",
     ("LEFT", "SEMI"): "semi", ("LEFT", "ANTI"): "anti", ("", "SEMI"): "semi", ("", "ANTI"): "anti",
 }  # fmt: skip
+HIDDEN: Final = "hidden"
+"""Whether * leaves out the columns of a LATERAL VIEW, in its meta data."""
 
 
 def fresh(names: Names, relation: Relation) -> Relation:
@@ -37,6 +41,11 @@ def fresh(names: Names, relation: Relation) -> Relation:
     new_names: dict[str, Expr] = {old: Column(new.name) for old, new in kept.items()}
     columns = tuple(attrs.evolve(c, expr=renamed(c.expr, new_names)) for c in relation.columns)
     return Relation(plan, columns)
+
+
+def one_row(names: Names) -> Node:
+    """Return one row, of which no column is seen."""
+    return Values(rows=((0,),), columns=(names.field("nothing", INT32, nullable=False),))
 
 
 class Sources:
@@ -59,7 +68,8 @@ class Sources:
         for join in select.args.get("joins") or ():
             found = self._join(found, join)
         for lateral in select.args.get("laterals") or ():
-            raise self.names.error(lateral, "LATERAL VIEW is not supported", "table functions are not there yet")
+            made = self._called(found, lateral, outer=False)
+            found = attrs.evolve(made, star=found.star) if lateral.meta.get(HIDDEN) else made
         return found
 
     def _with_joins(self, node: Any, left: Item | None = None) -> Item:
@@ -69,6 +79,9 @@ class Sources:
         return found
 
     def _one(self, node: Any, left: Item | None) -> Item:
+        if tables.is_call(node):
+            name = node.this.name.lower() if isinstance(node, exp.Table) else ""
+            return self._in_windows(node) if name in tables.WINDOWS else self._called(None, node, outer=False)
         if isinstance(node, exp.Table):
             return self._table(node)
         if isinstance(node, exp.Subquery):
@@ -78,21 +91,62 @@ class Sources:
             return self._aliased(self.query(node, self.parent), node.args.get("alias"), None)
         if isinstance(node, exp.Lateral):
             self.names.source.only(node, "this", "alias")
-            if not isinstance(node.this, exp.Subquery):
-                raise self._no_function(node.this)
             return self._aliased(self.query(node.this, Scope(left, self.parent)), node.args.get("alias"), None)
         if isinstance(node, exp.Values):
             return self._aliased(self.query(node, self.parent), node.args.get("alias"), None)
-        raise self._no_function(node)
+        raise self.names.error(node, f"{type(node).__name__.upper()} in FROM is not supported")
 
-    def _no_function(self, node: Any) -> Exception:
-        called = node.name if isinstance(node, exp.Anonymous) else type(node).__name__.upper()
-        return self.names.error(node, f"table function `{called}` in FROM is not supported")
+    # -- table functions ----------------------------------------------------------------------------------------------
+
+    def _called(self, left: Item | None, node: Any, *, outer: bool, made: Any = None) -> Item:
+        """Return rows beside those that a table function makes of each; without any, those that it makes alone."""
+        alias = node.args.get("alias")
+        if made is None:
+            made = self._meant(left, node)
+        call, keeps = made
+        item = left or Item(one_row(self.names), (), ())
+        plan, columns = tables.beside(self.names, item.plan, call, outer=outer or keeps)
+        own = self._aliased(Relation(plan, columns), alias, columns[0].key if alias is None else None)
+        if alias is not None and alias.this is not None and not alias.args.get("columns") and self._names_its_column:
+            dialect = self.names.dialect
+            first = Visible(dialect.written(alias.this), dialect.key(alias.this), columns[0].expr)
+            star = (first, *columns[1:])
+            own = Item(plan, star, ((dialect.key(alias.this), star),))
+        return Item(plan, (*item.star, *own.star), (*item.qualified, *own.qualified))
+
+    @property
+    def _names_its_column(self) -> bool:
+        """Whether the alias of a function's table names its column too."""
+        return self.names.dialect.folds
+
+    def _meant(self, left: Item | None, node: Any) -> tuple[tables.Made, bool]:
+        """Return what a call means, and whether it keeps rows for which it gives nothing."""
+        parser = Expressions(self.names, self.parent if left is None else Scope(left, self.parent), self.query)
+        found = tables.called(self.names, parser, node)
+        for argument in found[0].arguments:
+            refuse_aggregates(self.names, argument, node, "FROM")
+            if subqueries(argument):
+                raise self.names.error(node, "a subquery in a call of a table function is not supported")
+        return found
+
+    def _in_windows(self, node: exp.Table) -> Item:
+        """Return a table's rows in windows of time."""
+        call = node.this
+        first = call.expressions[0] if call.expressions else None
+        if isinstance(first, exp.Column):
+            first = exp.Table(this=first.this, db=first.args.get("table"), catalog=first.args.get("db"))
+        if not isinstance(first, (exp.Table, exp.Subquery)):
+            raise self.names.error(node, f"{call.name.upper()} takes a table first")
+        keys = first.args.get("keys") or []
+        first.set("keys", None)
+        given = self._one(first, None)
+        parser = Expressions(self.names, Scope(given, self.parent), self.query)
+        columns = [parser.expression(k) for k in keys]
+        found = tables.windows_of(self.names, parser, call, Relation(given.plan, given.star), columns)
+        return self._aliased(found, node.args.get("alias"), given.qualified[0][0] if given.qualified else None)
 
     def _table(self, node: exp.Table) -> Item:
         self.names.source.only(node, "this", "alias", "db", "catalog", "joins")
-        if not isinstance(node.this, exp.Identifier):
-            raise self._no_function(node.this)
         key = ".".join(self.names.dialect.key(p) for p in node.parts)
         made = self.environment.get(key)
         if made is None:
@@ -134,11 +188,33 @@ class Sources:
             reason = "a JOIN without ON or USING" if kind != "cross" else "a CROSS JOIN with a condition"
             raise self.names.error(node.this, reason, hint)
         lateral = isinstance(node.this, exp.Lateral)
+        if tables.is_call(node.this) and kind in ("inner", "cross", "left"):
+            made = self._meant(left, node.this) if self._is_lateral(node.this) else None
+            if made is not None and read(made[0].arguments) & {f.name for f in left.plan.columns}:
+                return self._beside(left, node, kind, made)
         right = self._with_joins(node.this, left if lateral else None)
         for key, _ in right.qualified:
             if any(key == known for known, _ in left.qualified):
                 raise self.names.error(node.this, f"table `{key}` is twice in FROM", "give one of them another name")
         return self._joined(left, right, kind, node, lateral=lateral)
+
+    def _is_lateral(self, node: Any) -> bool:
+        """Return whether a call may read the columns to its left: not one whose first argument is a table."""
+        return not (isinstance(node, exp.Table) and node.this.name.lower() in tables.WINDOWS)
+
+    def _beside(self, left: Item, node: exp.Join, kind: str, made: Any) -> Item:
+        """Return the left rows beside what a table function makes of them."""
+        on = node.args.get("on")
+        always = on is None or (isinstance(on, exp.Boolean) and on.this)
+        if node.args.get("using") or node.args.get("method") or (kind == "left" and not always):
+            reason = "a table function of columns on its left is joined ON TRUE alone"
+            raise self.names.error(node.this, reason, "put the condition into a subquery: LATERAL (SELECT ... WHERE)")
+        found = self._called(left, node.this, outer=kind == "left", made=made)
+        if always:
+            return found
+        parser = Expressions(self.names, Scope(found, self.parent), self.query)
+        conditions = [self.checked(c, on, "ON") for c in conjuncts(parser.expression(on))]
+        return attrs.evolve(found, plan=filtered(self.names, found.plan, conditions, node))
 
     def _joined(self, left: Item, right: Item, kind: str, node: exp.Join, *, lateral: bool) -> Item:
         using = node.args.get("using") or ()
@@ -158,18 +234,16 @@ class Sources:
             return Item(plan, left.star, left.qualified)
         if not pairs:
             return Item(plan, both.star, both.qualified)
-        merged = []
+        merged = {}
         for a, b in pairs:
-            expr = (
-                a.expr
-                if kind in ("inner", "left")
-                else b.expr
-                if kind == "right"
-                else Call("coalesce", (a.expr, b.expr))
-            )
-            merged.append(Visible(a.name, a.key, expr))
-        rest = [c for c in both.star if all(c is not a and c is not b for a, b in pairs)]
-        return Item(plan, (*merged, *rest), both.qualified)
+            kept = {"inner": a.expr, "left": a.expr, "right": b.expr}.get(kind)
+            merged[id(a)] = Visible(a.name, a.key, Call("coalesce", (a.expr, b.expr)) if kept is None else kept)
+        own = {id(b) for _, b in pairs}
+        if self.names.dialect.keys_in_place:
+            star = [merged.get(id(c), c) for c in both.star if id(c) not in own]
+        else:
+            star = [*merged.values(), *(c for c in both.star if id(c) not in own and id(c) not in merged)]
+        return Item(plan, tuple(star), both.qualified)
 
     def _key(self, item: Item, key: str, node: exp.Join) -> Visible:
         found = [c for c in item.star if c.key == key]

@@ -15,9 +15,11 @@ from tidemill.sql.decorrelate import Unnested, can_fail, grouped, unnested, when
 from tidemill.sql.plan import AtMostOne, Distinct, Filter, Group, Join, Node, Project, TopK, free
 from tidemill.sql.scopes import Names
 from tidemill.sql.syntax import start_of
-from tidemill.sql.trees import Sub, is_null, mapped, renamed, subqueries
+from tidemill.sql.trees import Sub, is_larger, is_null, mapped, renamed, subqueries
 
 NULL = lit(None)
+_MOST_PARTS = 1000
+"""Of conditions and values that are written over what lies below projections, each of which may double them."""
 
 
 def applied(names: Names, plan: Node, expression: Expr) -> tuple[Node, Expr]:
@@ -70,7 +72,10 @@ def partnered(names: Names, plan: Node, sub: Node, how: str, equal: list[Expr]) 
     while free(rows):
         if isinstance(rows, Project):
             inside: dict[str, Expr] = {f.name: e for f, e in rows.named}
-            conditions = [renamed(c, inside) for c in conditions]
+            below = [renamed(c, inside) for c in conditions]
+            if is_larger(below, _MOST_PARTS):
+                break
+            conditions = below
         elif isinstance(rows, Filter):
             conditions = [*rows.conditions, *conditions]
         elif not isinstance(rows, Distinct) and not (isinstance(rows, TopK) and _keeps_one(rows) and not equal):
@@ -179,6 +184,8 @@ def _aggregated(plan: Node, value: Expr) -> tuple[Group, Expr, list[Expr]] | Non
         else:
             inside: dict[str, Expr] = {f.name: e for f, e in plan.named}
             value, conditions = renamed(value, inside), [renamed(c, inside) for c in conditions]
+            if is_larger([value, *conditions], _MOST_PARTS):
+                return None
         plan = plan.input
     return (plan, value, conditions) if isinstance(plan, Group) and not plan.keys else None
 

@@ -103,6 +103,10 @@ def _error(error: SqlglotError, text: str) -> SqlError:
     reason = first.get("description") or str(error.__cause__ or error).splitlines()[0]
     if start is None and (found := re.search(r" from \d+:(\d+)$", reason)):  # where a quote was opened
         reason, start = f"{reason[: found.start()]}, which ends what is opened here", int(found[1])
+    if found := re.fullmatch(r"Required keyword: .* missing for <class '.*\.(\w+)'>", reason):
+        reason = f"{found[1].upper()} lacks what belongs to it"
+    elif isinstance(error.__cause__, IndexError):  # sqlglot's scanner, behind the last letter
+        reason, start = "the text ends where what is open, as a comment, would be closed", len(text)
     return SqlError(f"not SQL as it is read here: {reason}", text, None if start is None else max(0, start))
 
 
@@ -170,6 +174,17 @@ class _Strict:
         rule = super()._parse_select  # type: ignore[misc]
         return self._spanned(lambda: rule(*args, **options))
 
+    def _parse_lambda(self, *args: Any, **options: Any) -> Any:
+        """Take an argument of a call: also a table, as TABLE t PARTITION BY a, and a query in parentheses."""
+        if not self._match(TokenType.TABLE):
+            return super()._parse_lambda(*args, **options)  # type: ignore[misc]
+        table = super()._parse_table_parts()  # type: ignore[misc]
+        if self._match(TokenType.PARTITION_BY):
+            several = self._curr is not None and self._curr.token_type == TokenType.L_PAREN
+            names = self._parse_wrapped_csv(self._parse_id_var) if several else [self._parse_id_var()]
+            table.set("keys", [exp.Column(this=n) for n in names if n is not None])
+        return table
+
     def _parse_with(self, skip_with_token: bool = False) -> Any:
         index = self._index
         if (skip_with_token or self._match(TokenType.WITH)) and self._match_text_seq("MUTUALLY", "RECURSIVE"):
@@ -222,6 +237,7 @@ def _grammar(name: str) -> Any:
     class Strict(_Strict, base):  # type: ignore[misc, valid-type]
         """The dialect's grammar; calls stay calls by name, but for the few that have a syntax of their own."""
 
+        FUNC_TOKENS: ClassVar[Any] = {*base.FUNC_TOKENS, TokenType.SESSION}
         ADD_JOIN_ON_TRUE = False  # a condition that is missing is an error
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = rules
