@@ -62,7 +62,7 @@ def flow():
         ("select cast(a as float) from t", 18, "write DOUBLE"),
         ("select * from t tablesample (10 percent)", 30, "TABLESAMPLE"),
         ("select a from t for update", 1, "`LOCKS` in SELECT is not supported"),
-        ("select * from range(3)", 15, "table function `range`"),
+        ("select * from rang(3)", 15, "table function `rang`"),
         ("select * from t pivot (sum(a) for b in (1, 2))", 24, "PIVOT"),
         ("insert into t values (1)", 1, "statement INSERT is not supported"),
         ("explain select 1", 1, "statement EXPLAIN is not supported"),

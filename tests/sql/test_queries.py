@@ -13,6 +13,23 @@ select a, b from t where a > 1 and b is not null
 select t.a, u.c from t, u where t.a = u.a
 select t.a, u.c from t left join u on t.a = u.a and u.c > 1
 select t.a, u.c from t right join u on t.a = u.a
+select t.a, u.c from t left join u on t.a = u.a where u.c > 1
+select t.a, u.c from t left join u on t.a = u.a where u.c is not null
+select t.a, u.c from t left join u on t.a = u.a where not (u.c = 1)
+select t.a, u.c from t left join u on t.a = u.a where u.c = 1 or u.a > 2
+select t.a, u.c from t left join u on t.a = u.a where u.c = 1 or t.b > 2
+select t.a, u.c from t left join u on t.a = u.a where coalesce(u.c, 1) = 1
+select t.a, u.c from t full join u on t.a = u.a where u.c > 1
+select t.a, u.c from t full join u on t.a = u.a where t.b > 1
+select t.a, u.c from t full join u on t.a = u.a where t.b < u.c
+select t.a, u.c, v.x from t left join u on t.a = u.a left join v on v.k = u.c where v.x > 0
+select t.a, u.c, v.x from t left join u on t.a = u.a join v on v.k = u.c
+select t.a, u.c, v.x from t full join u on t.a = u.a full join v on v.k = u.c where v.x > 0 and t.a > 0
+select t.a, u.c, v.x from (t full join u on t.a = u.a and t.b > 1) full join v on v.k = u.c and v.x > t.b where u.c is not null
+select t.a from t left join u on t.a = u.a where u.c in (1, 2, 3)
+select t.a from t left join u on t.a = u.a where not (u.c is null) and u.c not in (1)
+select t.a from t left join u on t.a = u.a where (u.c is null) is false
+select t.a from t left join u on t.a = u.a where u.c is not distinct from t.b
 select t.a, u.c, u.a as ua from t full join u on t.a = u.a
 select t.a, u.a ua from t full join u on t.a = u.a and t.b < u.c
 select * from t join u using (a)

@@ -125,6 +125,23 @@ def test_the_same_subplan_is_computed_once():
     assert kinds.count("Join") <= 3  # two of the tables, and one with the threshold
 
 
+@pytest.mark.parametrize(
+    "joined, where, how",
+    [
+        ("left", "u.c > 1", "inner"), ("left", "u.c is not null", "inner"), ("left", "not (u.c = t.b)", "inner"),
+        ("left", "u.c in (1, 2) or u.a + 1 < t.b", "inner"), ("full", "u.c > t.b", "inner"), ("full", "t.b = 1", "left"),
+        ("full", "u.c = 1", "left"), ("left", "u.c > 1 or t.b = 1", "left"), ("left", "u.c is null", "left"),
+        ("left", "coalesce(u.c, 2) = 2", "left"), ("left", "not (u.c is null and t.b = 1)", "left"),
+        ("left", "t.b = 1", "left"), ("full", "u.c <=> t.b", "full"), ("left", "(u.c > 1) is false", "left"),
+    ],
+)  # fmt: skip
+def test_outer_joins_whose_lone_rows_a_condition_drops(joined, where, how):
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64"})
+    flow.input("u", {"a": "int64", "c": "int64"})
+    assert f"Join {how}" in flow.explain_sql(f"select t.b, u.c from t {joined} join u on t.a = u.a where {where}")
+
+
 def test_common_conditions_of_or_become_join_keys():
     flow = tm.Dataflow()
     flow.input("t", {"a": "int64", "b": "int64"})

@@ -314,7 +314,7 @@ class Expressions(ExpressionParser):
                 raise self.unsupported(node, ": ANY and ALL are for subqueries: of a list, write IN")
             if isinstance(right, exp.Any):
                 return self.compared(left, right.this, name, node)
-            return ~self.compared(left, right.this, OPPOSITE[name], node)
+            return Call("not", (self.compared(left, right.this, OPPOSITE[name], node),))
         if isinstance(_bare(left), exp.Tuple) or isinstance(_bare(right), exp.Tuple):
             return self.rows_compared(name, left, right, node)
         return self.operator(node)
@@ -329,7 +329,7 @@ class Expressions(ExpressionParser):
         pairs = zip(map(self.expression, a.expressions), map(self.expression, b.expressions), strict=True)
         equal = [Call("eq", pair) for pair in pairs]
         both = equal[0] if len(equal) == 1 else Call("and", tuple(equal))
-        return both if name == "eq" else ~both
+        return both if name == "eq" else Call("not", (both,))
 
 
 _PARTS: Final = frozenset(("year", "month", "day", "quarter", "week", "hour", "minute", "doy"))
