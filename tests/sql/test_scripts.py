@@ -90,10 +90,38 @@ def test_explain_adds_nothing():
     flow.input("t", {"a": "int64", "b": "int64"})
     before = list(flow.graph.nodes)
     text = flow.explain_sql("select a, count(*) n from t where b > 1 group by a")
-    assert text.startswith("1 Project a, count AS n\n  2 Project a, count\n    3 Group by a: COUNT(*) AS count\n")
+    assert text.startswith(
+        "1 Project a, count AS n\n  2 Project a, count\n    3 Group by a: COUNT(*) AS count  [line 1: a]\n"
+    )
     assert "Filter b > 1" in text
     assert "operators:\n" in text
     assert flow.graph.nodes == before
+
+
+def test_explain_says_where_in_the_text_and_what_a_change_costs():
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64"})
+    text = """
+        select a, max(b) over (partition by a) m, list(b) over (partition by a order by b) l, rank() over (order by b) r,
+               list(b) over (order by a) w
+        from t join (select a as k, min(b) as n from t group by a) x on a = k,
+             (values (1), (2)) v(c)
+        where b > 1
+    """
+    said = flow.explain_sql(text)
+    for line in ("Group by a: MIN(b) AS min  [line 4: a]", "Filter b > 1  [line 6: b > 1]", "Get t  [line 4: t]"):
+        assert line in said
+    lines = said.split("operators:\n")[1].splitlines()
+    costs = {two.strip() for one, two in zip(lines, lines[1:], strict=False) if "Windowed" in one}
+    assert costs == {
+        "changes cost the rows they reach, found in order", "recomputes its partition",
+        "recomputes its one partition of all rows",
+    }  # fmt: skip
+    by_kind = {one.split()[1]: two.strip() for one, two in zip(lines, lines[1:], strict=False) if "#" in one}
+    assert by_kind["Aggregate"] == "changes cost the rows they reach, found in order (min)"
+    assert by_kind["Filter"] == "changes cost O(change)"
+    assert "each change costs the other side" in said
+    assert "changes cost their matches" in said
 
 
 def test_a_dataflow_that_was_started_is_explained_and_stays_as_it_is():

@@ -30,6 +30,8 @@ class Node:
 
     columns: tuple[Field, ...]
     """Its columns; those below it are not seen above, but where a node says so."""
+    span: tuple[int, int] | None = None
+    """Where in the text what it stands for begins and ends."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:

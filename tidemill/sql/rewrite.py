@@ -93,7 +93,7 @@ class Rewriter:
         for relation in relations:
             own = {f.name for f in relation.columns}
             mine = [c for c in free if (read := columns_of(c) & every) and read <= own and columns_of(c) <= own]
-            sides.append((_filtered(relation, mine), own))
+            sides.append((_filtered(relation, mine, node.span), own))
             free = [c for c in free if all(c is not m for m in mine)]
         current, known = sides.pop(0)
         while sides:
@@ -105,8 +105,8 @@ class Rewriter:
             columns = (*current.columns, *side.columns)
             current = Join(left=current, right=side, how="inner", conditions=tuple(now), columns=columns)
         rest = [*free, *failing]
-        made = _filtered(current, rest)
-        return attrs.evolve(made, columns=node.columns) if isinstance(made, (Filter, Join)) else made
+        made = _filtered(current, rest, node.span)
+        return attrs.evolve(made, columns=node.columns, span=node.span) if isinstance(made, (Filter, Join)) else made
 
 
 def _is_graph(node: Node) -> bool:
@@ -173,8 +173,10 @@ def _is_null_with(expression: Expr, names: set[str]) -> bool:
     return isinstance(plain, (Call, Cast)) and any(_is_null_with(p, names) for p in plain.parts)
 
 
-def _filtered(node: Node, conditions: list[Expr]) -> Node:
-    return Filter(input=node, conditions=tuple(conditions), columns=node.columns) if conditions else node
+def _filtered(node: Node, conditions: list[Expr], span: tuple[int, int] | None) -> Node:
+    if not conditions:
+        return node
+    return Filter(input=node, conditions=tuple(conditions), columns=node.columns, span=span)
 
 
 def _connects(condition: Expr, known: set[str], own: set[str]) -> bool:

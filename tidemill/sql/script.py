@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -18,6 +19,7 @@ from tidemill.errors import SchemaError, SqlError, TidemillError
 from tidemill.expressions.expr import Alias, Column, Expr, col
 from tidemill.expressions.room import with_room
 from tidemill.expressions.schema import Field, Schema
+from tidemill.sql.costs import cost
 from tidemill.sql.describe import described
 from tidemill.sql.dialects import Dialect, dialect_named
 from tidemill.sql.expressions import type_of
@@ -52,11 +54,10 @@ def explain_sql(
         with _all_or_nothing(flow):
             script = _Script(flow, text, dialect_named(dialect), tables or {})
             script.made()
-            found.extend(f"{name}:\n{described(plan)}" if name else described(plan) for name, plan in script.plans)
-            lines = explain(flow.graph).splitlines()
-            numbers = [n.id for n in flow.graph.nodes[before:]]
-            new = [line for line in lines if any(line.lstrip().startswith(f"#{i} ") for i in numbers)]
-            found.append("operators:\n" + "\n".join(new))
+            for name, plan in script.plans:
+                shown_plan = described(plan, text)
+                found.append(f"{name}:\n{shown_plan}" if name else shown_plan)
+            found.append("operators:\n" + "\n".join(_new_operators(flow, before)))
             raise _EnoughError
 
     # Nothing stays, so a dataflow that was started may be asked, too.
@@ -67,6 +68,16 @@ def explain_sql(
     finally:
         flow.graph.frozen = frozen
     return "\n\n".join(found)
+
+
+def _new_operators(flow: Building, before: int) -> Iterator[str]:
+    """Iterate over the lines of operators that were added, each with what a change costs in it."""
+    numbered = {str(n.id): n for n in flow.graph.nodes[before:]}
+    for line in explain(flow.graph).splitlines():
+        number = re.match(r" *#(\d+) ", line)
+        if number and number[1] in numbered:
+            said = cost(numbered[number[1]])
+            yield f"{line}\n{' ' * number.end()}{said}" if said else line
 
 
 class _EnoughError(Exception):

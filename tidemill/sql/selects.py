@@ -139,7 +139,8 @@ class Select:
             qualify = [grouping.expression(e, node.args["qualify"]) for e in qualify]
             order = [(attrs.evolve(k, expression=grouping.expression(k.expression, n)), n) for k, n in order]
             on = [grouping.expression(e, node) for e in on]
-            plan = filtered(names, grouping.made(), self.conditions(having, node.args.get("having")), node)
+            groups = attrs.evolve(grouping.made(), span=names.source.span(node.args.get("group")))
+            plan = filtered(names, groups, self.conditions(having, node.args.get("having")), node)
         plan, replace = self.windowed(plan, items, qualify, order, on)
         for one in items:
             one.expr = replace(one.expr)
@@ -362,7 +363,10 @@ class Select:
             made = Distinct(input=made, columns=made.columns)
         if limits.ties and not keys:
             raise names.error(node.args["limit"], "FETCH ... WITH TIES without ORDER BY")
-        return Relation(cut(made, keys, limits) if limits.cuts else made, visible)
+        if limits.cuts:
+            made = cut(made, keys, limits)
+            made = attrs.evolve(made, span=names.source.span(node.args.get("order") or node.args.get("limit")))
+        return Relation(made, visible)
 
 
 def _has_aggregate(expression: Expr) -> bool:

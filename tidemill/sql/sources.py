@@ -151,7 +151,9 @@ class Sources:
         made = self.environment.get(key)
         if made is None:
             raise self.names.error(node, f"no table `{key}`", did_you_mean(key, self.environment))
-        return self._aliased(made(), node.args.get("alias"), key)
+        found = made()
+        plan = attrs.evolve(found.plan, span=self.names.source.span(node))
+        return self._aliased(attrs.evolve(found, plan=plan), node.args.get("alias"), key)
 
     def _aliased(self, relation: Relation, alias: Any, key: str | None) -> Item:
         """Return an item of FROM, under the name and with the names of columns that AS gives."""
@@ -230,6 +232,8 @@ class Sources:
             parser = Expressions(self.names, Scope(both, self.parent), self.query)
             conditions = [self.checked(c, on, "ON") for c in conjuncts(parser.expression(on))]
         plan = self._plan(left, right, kind, conditions, node, lateral=lateral)
+        if isinstance(plan, Join):
+            plan = attrs.evolve(plan, span=self.names.source.span(node))
         if kind in ("semi", "anti"):
             return Item(plan, left.star, left.qualified)
         if not pairs:
@@ -309,7 +313,8 @@ def filtered(names: Names, plan: Node, conditions: list[Expr], node: Any) -> Nod
     """Return the rows for which conditions are true, those with subqueries after the others."""
     simple = tuple(c for c in conditions if not subqueries(c))
     if simple:
-        plan = Filter(input=plan, conditions=simple, columns=plan.columns)
+        span = names.source.span(node)
+        plan = Filter(input=plan, conditions=simple, columns=plan.columns, span=span)
     for condition in conditions:
         if subqueries(condition):
             plan = filtered_by(names, plan, condition, node)

@@ -41,6 +41,16 @@ class Source:
         span = node.meta.get(SPAN)
         return self.text[span[0] : span[1]] if span else node.sql()
 
+    def span(self, node: Any) -> tuple[int, int] | None:
+        """Return where a node begins and ends, where that is known."""
+        if not isinstance(node, exp.Expression):
+            return None
+        if SPAN in node.meta:
+            return node.meta[SPAN]  # type: ignore[no-any-return]
+        metas = [n.meta for n in node.walk() if n.meta]
+        spans = [m[SPAN] for m in metas if SPAN in m] + [(m["start"], m["end"] + 1) for m in metas if "start" in m]
+        return (min(a for a, _ in spans), max(b for _, b in spans)) if spans else None
+
     def only(self, node: exp.Expression, *known: str) -> None:
         """Refuse a node that says more than what is known of."""
         for name, value in node.args.items():
