@@ -8,6 +8,8 @@ import pytest
 from sql_judge import Judge, SqliteJudge, differences
 from sql_queries import TABLES, Queries, history
 
+import tidemill as tm
+
 QUERIES = """
 select a, b from t where a > 1 and b is not null
 select t.a, u.c from t, u where t.a = u.a
@@ -102,6 +104,15 @@ select a, count(*) + (select count(*) from u) from t group by a
 select a + 1 as x, x * 2 as y from t where x > 1
 select a from t order by b nulls first, a, s limit 3 offset 1
 select * exclude (b) from t
+select t.a, t.b, u.c from t asof join (select a, max(c) c from u group by a, c) u on t.a = u.a and t.b >= u.c
+select t.a, t.b, u.c from t asof left join (select distinct a, c from u) u on t.a = u.a and t.b > u.c
+select t.a, t.b, u.c from t asof left join (select distinct a, c from u) u on t.a = u.a and t.b <= u.c
+select t.a, t.b, u.c from t asof join (select distinct c from u) u on u.c < t.b
+select * from t asof left join (select distinct a, c b from u) u using (a, b)
+select * from t pivot (sum(a) for b in (1, 2, 3))
+select * from t pivot (sum(a) as x, count(*) as n for b in (1, 2))
+select * from (select a, s from t) pivot (max(a) for s in ('x', 'z'))
+select * from t pivot (count(*) for s in ('x', 'y')) p
 """.strip().splitlines()
 
 
@@ -117,6 +128,20 @@ def test_fetch_with_ties():
     meant = "select a, b from t qualify rank() over (order by a desc nulls last) <= 2"
     queries = {"q": text}
     assert differences(TABLES, queries, history(random.Random(7)), judged={"q": meant}) == []
+
+
+def test_pivot_as_spark_has_it():
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64", "s": "string"})
+    flow.output("q", flow.sql("select * from t pivot (count(b) as n for s in ('x' as ex, 'y'))"))
+    flow.output("r", flow.sql("select * from t pivot (count(b) as n, max(b) as m for s in ('x' as ex))"))
+    with flow.start() as run:
+        run.insert("t", [(1, 1, "x"), (1, None, "x"), (2, 5, "y"), (3, None, "x")])
+        run.advance()
+        assert run.snapshot("q").schema.names == ("a", "ex", "y")
+        assert sorted(run.snapshot("q")) == [(1, 1, None), (2, None, 1), (3, 0, None)]  # no row is NULL, no value is 0
+        assert run.snapshot("r").schema.names == ("a", "ex_n", "ex_m")
+        assert sorted(run.snapshot("r")) == [(1, 1, 1), (2, None, None), (3, 0, None)]
 
 
 @pytest.mark.parametrize("judge", [Judge, SqliteJudge])

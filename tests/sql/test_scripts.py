@@ -176,3 +176,76 @@ def test_common_conditions_of_or_become_join_keys():
     flow.input("u", {"a": "int64", "c": "int64"})
     text = "select t.b from t, u where (t.a = u.a and b = 1) or (c = 2 and t.a = u.a)"
     assert "Join inner on a = a" in flow.explain_sql(text)
+
+
+NOON = dt.datetime(2024, 1, 1, 12)
+MINUTE = dt.timedelta(minutes=1)
+
+
+def test_watermarks_and_windows_that_close():
+    flow = tm.Dataflow.from_sql(
+        """
+        create table t (b bigint, ts timestamp not null, watermark for ts as ts - interval '5' minute);
+        create materialized view w as
+            select ts, sum(b) over (order by ts rows 1 preceding) s from t where b > 0 emit on window close;
+        """,
+        "risingwave",
+    )
+    python = tm.Dataflow()
+    rows = python.input("t", {"b": "int64", "ts": "timestamp not null"}, watermark=("ts", 5 * MINUTE)).filter("b > 0")
+    made = rows.with_columns(s=tm.sum("b").over(tm.Window.order_by("ts").rows_between(-1, 0)), emit="on_close")
+    python.output("w", made.select("ts", "s"))
+    found = []
+    for one in (flow, python):
+        with one.start() as run:
+            found.append([])
+            for batch in ([(2, NOON + MINUTE), (1, NOON)], [(3, NOON + 9 * MINUTE)], [(4, NOON + 20 * MINUTE)]):
+                run.insert("t", batch)
+                run.advance()
+                found[-1].append(sorted(run.snapshot("w")))
+    assert found[0] == found[1]
+    assert found[0][1:] == [[(NOON, 1), (NOON + MINUTE, 3)], [(NOON, 1), (NOON + MINUTE, 3), (NOON + 9 * MINUTE, 5)]]
+
+
+def test_unique_columns_are_checked_where_the_table_is_read():
+    flow = tm.Dataflow.from_sql(
+        "create table t (a bigint unique, b bigint not null, c bigint, unique (b, c));"
+        "create materialized view v as select a, b, c from t"
+    )
+    with flow.start() as run:
+        run.insert("t", [(1, 1, 1), (None, 1, None), (None, 1, None), (2, 1, 2)])
+        run.advance()
+        assert len(run.snapshot("v")) == 4
+        run.insert("t", [(2, 3, 3)])
+        with pytest.raises(tm.errors.StepError, match=r"UNIQUE \(a\) of table t: has 2 rows of key \(2,\), not one"):
+            run.advance()
+        run.delete("t", [(2, 1, 2)])
+        run.insert("t", [(5, 1, 1)])
+        with pytest.raises(tm.errors.StepError, match=r"UNIQUE \(b, c\) of table t: has 2 rows of key \(1, 1\)"):
+            run.advance()
+        run.delete("t", [(5, 1, 1)])
+        run.advance()
+        assert sorted(run.snapshot("v"), key=str) == [(1, 1, 1), (2, 3, 3), *2 * [(None, 1, None)]]
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("create materialized view w as select a from t emit on window close", "is for SELECTs with OVER"),
+        (
+            "create view w as select rank() over (order by sum(a)) r from t group by a emit on window close",
+            "is for SELECTs with OVER",
+        ),
+        ("create view w as select sum(a) over (order by a) r from t emit on window close", "on_close"),
+        ("create table x (a bigint, b bigint, watermark for a as b)", "WATERMARK FOR a is AS a, or AS a - INTERVAL"),
+        ("create table x (a bigint, watermark for b as b)", "no column `b` for WATERMARK"),
+        ("create table x (a bigint, unique (c))", "no column `c` for UNIQUE of `x`"),
+        ("create table x (a timestamp, watermark for a as a - interval 1 month)", "no distance"),
+    ],
+)
+def test_watermarks_and_constraints_that_are_refused(text, reason):
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64 not null"})
+    with pytest.raises(tm.errors.SqlError, match=reason) as caught:
+        flow.sql(text, "risingwave")
+    assert caught.value.line == 1

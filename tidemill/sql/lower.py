@@ -90,7 +90,7 @@ class Lowering:
         given = [Alias(rows.column(f.name), n) for f, n in zip(fields, names, strict=True)]
         return rows.collection.select(*given)
 
-    def computed(self, rows: Rows, named: Sequence[tuple[str, str, Expr]]) -> Rows:
+    def computed(self, rows: Rows, named: Sequence[tuple[str, str, Expr]], emit: str = "on_update") -> Rows:
         """Return the rows with further columns: the plan's name of each, the one it would like, and what it is."""
         if not named:
             return rows
@@ -100,7 +100,7 @@ class Lowering:
             taken.append(own)
             given.append(Alias(rows.over(expression), own))
             at[name] = own
-        return Rows(rows.collection.with_columns(*given), at)
+        return Rows(rows.collection.with_columns(*given, emit=emit), at)
 
     # -- one rule a node ----------------------------------------------------------------------------------------------
 
@@ -137,7 +137,8 @@ class Lowering:
 
     def window(self, node: p.Window) -> Rows:
         (rows,) = self.below(node)
-        return self.computed(rows, [(f.name, shown(f), e) for f, e in node.calls])
+        emit = "on_close" if node.on_close else "on_update"
+        return self.computed(rows, [(f.name, shown(f), e) for f, e in node.calls], emit)
 
     def unnest(self, node: p.Unnest) -> Rows:
         (rows,) = self.below(node)

@@ -129,6 +129,8 @@ class Window(OneInput):
     """The rows with the values of window calls behind them."""
 
     calls: tuple[Named, ...]
+    on_close: bool = False
+    """Whether rows come once and for all, when the watermark has passed all that their values depend on."""
 
     @property
     def expressions(self) -> tuple[Expr, ...]:

@@ -44,7 +44,7 @@ class Queries:
         if isinstance(node, exp.Values):
             return inner.values(node, scope)
         if isinstance(node, exp.Subquery):
-            self.names.source.only(node, "this", "with_", "alias", "order", "limit", "offset", "joins")
+            self.names.source.only(node, "this", "with_", "alias", "order", "limit", "offset", "joins", "pivots")
             return inner.ordered(inner(node.this, scope), node, scope)
         if isinstance(node, exp.Paren):
             return inner(node.this, scope)

@@ -13,7 +13,7 @@ from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.expr import Call, Column, Expr, lit
 from tidemill.expressions.schema import Field
 from tidemill.expressions.sort_keys import SortKey, asc
-from tidemill.expressions.structure import key
+from tidemill.expressions.structure import key, resolve
 from tidemill.expressions.types import INT32
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import value_fields
@@ -21,10 +21,11 @@ from tidemill.expressions.windows.calls import WindowCall
 from tidemill.sql import tables
 from tidemill.sql.expressions import GROUPING, Expressions
 from tidemill.sql.grouping import Grouping, keys_of
-from tidemill.sql.plan import Distinct, Named, Node, Project, TopK, Window
+from tidemill.sql.plan import Distinct, Group, Named, Node, Project, TopK, Window
 from tidemill.sql.scopes import Item, Names, Relation, Scope, Visible
 from tidemill.sql.sources import HIDDEN, Environment, Sources, conjuncts, filtered, one_row, refuse_aggregates
 from tidemill.sql.subqueries import applied
+from tidemill.sql.syntax import ON_CLOSE
 from tidemill.sql.trees import Sub, is_larger, is_null, mapped, walked
 
 _KNOWN = (
@@ -141,7 +142,13 @@ class Select:
             on = [grouping.expression(e, node) for e in on]
             groups = attrs.evolve(grouping.made(), span=names.source.span(node.args.get("group")))
             plan = filtered(names, groups, self.conditions(having, node.args.get("having")), node)
+        is_grouped = isinstance(plan, Group)
         plan, replace = self.windowed(plan, items, qualify, order, on)
+        if node.meta.get(ON_CLOSE):
+            if not isinstance(plan, Window) or is_grouped:
+                reason = "EMIT ON WINDOW CLOSE is for SELECTs with OVER and without GROUP BY"
+                raise names.error(node, reason, "rows alone are released in order by `sort_buffer`")
+            plan = attrs.evolve(plan, on_close=True, calls=tuple((f, self.in_time(e)) for f, e in plan.calls))
         for one in items:
             one.expr = replace(one.expr)
         order = [(attrs.evolve(k, expression=replace(k.expression)), n) for k, n in order]
@@ -308,6 +315,16 @@ class Select:
             columns = (*plan.columns, *(f for f, _ in calls))
             plan = Window(input=plan, calls=tuple(calls), columns=columns)
         return plan, replace
+
+    def in_time(self, call: Expr) -> Expr:
+        """Return a call with NULLs first, as watermarks have it, if what comes first in its order is never NULL."""
+        if not isinstance(call, WindowCall) or not call.window.order:
+            return call
+        first, *rest = call.window.order
+        plain = resolve(first.expression)
+        if isinstance(plain, Column) and not self.names.fields[plain.name].nullable and not first.descending:
+            first = attrs.evolve(first, nulls_first=True)
+        return attrs.evolve(call, window=attrs.evolve(call.window, order=(first, *rest)))
 
     def call_field(self, call: WindowCall, node: Any) -> Field:
         names = self.names

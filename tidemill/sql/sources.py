@@ -9,17 +9,19 @@ import attrs
 from sqlglot import exp
 
 from tidemill.errors import did_you_mean
-from tidemill.expressions.aggregate_functions import Aggregate
-from tidemill.expressions.expr import Call, Column, Expr
+from tidemill.expressions.aggregate_functions import Aggregate, count
+from tidemill.expressions.expr import Call, Column, Expr, lit
+from tidemill.expressions.sort_keys import SortKey
 from tidemill.expressions.types import INT32
 from tidemill.expressions.windows.calls import WindowCall
 from tidemill.sql import tables
+from tidemill.sql.decorrelate import COUNTS
 from tidemill.sql.expressions import Expressions
-from tidemill.sql.plan import Filter, Join, Node, Project, Values, free, read
+from tidemill.sql.plan import Filter, Group, Join, Named, Node, Project, TopK, Values, free, read
 from tidemill.sql.scopes import Item, Names, Relation, Scope, Visible
 from tidemill.sql.subqueries import filtered_by, joined, joined_laterally, resolved, swapped
 from tidemill.sql.syntax import COMMA
-from tidemill.sql.trees import renamed, subqueries, walked
+from tidemill.sql.trees import is_null, renamed, subqueries, walked
 
 Environment = Mapping[str, Callable[[], Relation]]
 """What tables' names mean: each gives the relation anew."""
@@ -29,6 +31,7 @@ _KINDS: Final = {
     ("RIGHT", ""): "right", ("RIGHT", "OUTER"): "right", ("FULL", ""): "full", ("FULL", "OUTER"): "full",
     ("LEFT", "SEMI"): "semi", ("LEFT", "ANTI"): "anti", ("", "SEMI"): "semi", ("", "ANTI"): "anti",
 }  # fmt: skip
+_METHODS: Final = {"": {*_KINDS.values()}, "NATURAL": {*_KINDS.values()}, "ASOF": {"inner", "left"}}
 HIDDEN: Final = "hidden"
 """Whether * leaves out the columns of a LATERAL VIEW, in its meta data."""
 
@@ -74,6 +77,8 @@ class Sources:
 
     def _with_joins(self, node: Any, left: Item | None = None) -> Item:
         found = self._one(node, left)
+        for pivot in node.args.get("pivots") or ():
+            found = self._pivoted(found, pivot)
         for join in node.args.get("joins") or ():
             found = self._join(found, join)
         return found
@@ -85,7 +90,7 @@ class Sources:
         if isinstance(node, exp.Table):
             return self._table(node)
         if isinstance(node, exp.Subquery):
-            self.names.source.only(node, "this", "alias", "joins")
+            self.names.source.only(node, "this", "alias", "joins", "pivots")
             if isinstance(node.this, (exp.Table, exp.Subquery)) and not node.args.get("alias"):
                 return self._with_joins(node.this)
             return self._aliased(self.query(node, self.parent), node.args.get("alias"), None)
@@ -95,6 +100,49 @@ class Sources:
         if isinstance(node, exp.Values):
             return self._aliased(self.query(node, self.parent), node.args.get("alias"), None)
         raise self.names.error(node, f"{type(node).__name__.upper()} in FROM is not supported")
+
+    def _pivoted(self, item: Item, node: exp.Pivot) -> Item:
+        """Return rows of groups with aggregates of each of some values of a column as columns."""
+        names = self.names
+        names.source.only(
+            node, "expressions", "fields", "alias", "columns", "identify_pivot_strings", "prefixed_pivot_columns",
+            "pivot_column_naming",
+        )  # fmt: skip
+        if len(node.args.get("fields") or ()) != 1 or not isinstance(node.args["fields"][0], exp.In):
+            raise names.error(node, "PIVOT is by values of one column that are written out: FOR column IN (...)")
+        parser = Expressions(names, Scope(item, self.parent), self.query)
+        within = node.args["fields"][0]
+        column, used = parser.expression(within.this), set(read([parser.expression(within.this)]))
+        named: list[Named] = []
+        visible: list[Visible] = []
+        is_spark = names.dialect.name == "spark"
+        for value in within.expressions:
+            aliased = isinstance(value, exp.PivotAlias)
+            given = parser.expression(value.this if aliased else value)
+            by = value.args["alias"].name if aliased else value.name or names.source.written(value)
+            is_value = names.condition(column.is_null() if is_null(given) else column == given, value, "PIVOT")
+            for one in node.expressions:
+                made = parser.expression(one.this if isinstance(one, exp.Alias) else one)
+                if not isinstance(made, Aggregate):
+                    raise names.error(one, "PIVOT takes aggregates")
+                used |= read([made])
+                condition = is_value if made.condition is None else made.condition & is_value
+                field, aggregate = names.aggregate(attrs.evolve(made, condition=condition), one)
+                named.append((field, aggregate))
+                last = one.args["alias"].name if isinstance(one, exp.Alias) else names.source.written(one)
+                is_plain = len(node.expressions) == 1 and (is_spark or not isinstance(one, exp.Alias))
+                shown = by if is_plain else f"{by}_{last}"
+                result: Expr = Column(field.name)
+                if is_spark and made.function in COUNTS:  # which counts nothing where there is no row
+                    some = names.aggregate(count().filter(is_value), one)
+                    named.append(some)
+                    result = Call("case", (Column(some[0].name) > 0, result, lit(None)))
+                visible.append(Visible(shown, names.dialect.key_of(shown), result))
+        kept = [c for c in item.star if isinstance(c.expr, Column) and c.expr.name not in used]
+        keys = tuple((names.again(names.fields[c.expr.name]), c.expr) for c in kept)  # type: ignore[attr-defined]
+        group = Group(input=item.plan, keys=keys, aggregates=tuple(named), columns=tuple(f for f, _ in (*keys, *named)))
+        of_key = [Visible(c.name, c.key, Column(f.name)) for c, (f, _) in zip(kept, keys, strict=True)]
+        return self._aliased(Relation(group, (*of_key, *visible)), node.args.get("alias"), None)
 
     # -- table functions ----------------------------------------------------------------------------------------------
 
@@ -146,7 +194,7 @@ class Sources:
         return self._aliased(found, node.args.get("alias"), given.qualified[0][0] if given.qualified else None)
 
     def _table(self, node: exp.Table) -> Item:
-        self.names.source.only(node, "this", "alias", "db", "catalog", "joins")
+        self.names.source.only(node, "this", "alias", "db", "catalog", "joins", "pivots")
         key = ".".join(self.names.dialect.key(p) for p in node.parts)
         made = self.environment.get(key)
         if made is None:
@@ -176,7 +224,7 @@ class Sources:
         self.names.source.only(node, "this", "on", "using", "kind", "side", "method")
         method = str(node.args.get("method") or "").upper()
         kind = _KINDS.get((str(node.side or "").upper(), str(node.kind or "").upper()))
-        if kind is None or method not in ("", "NATURAL"):
+        if kind is None or kind not in _METHODS.get(method, ()):
             words = " ".join(w for w in (method, node.side, node.kind) if w)
             raise self.names.error(node.this, f"{words} JOIN is not supported")
         on, using = node.args.get("on"), node.args.get("using")
@@ -185,7 +233,7 @@ class Sources:
         elif kind in ("right", "full") and self.has_comma and self.names.dialect.name != "spark":
             hint = "it binds closer in some dialects: write parentheses, or CROSS JOIN in place of the comma"
             raise self.names.error(node.this, f"{kind.upper()} JOIN after a comma", hint)
-        if (kind == "cross") != (on is None and not using and not method):
+        if (kind == "cross") != (on is None and not using and method != "NATURAL"):
             hint = "write CROSS JOIN for all pairs" if kind != "cross" else "leave the condition out, or write JOIN"
             reason = "a JOIN without ON or USING" if kind != "cross" else "a CROSS JOIN with a condition"
             raise self.names.error(node.this, reason, hint)
@@ -198,7 +246,32 @@ class Sources:
         for key, _ in right.qualified:
             if any(key == known for known, _ in left.qualified):
                 raise self.names.error(node.this, f"table `{key}` is twice in FROM", "give one of them another name")
+        if method == "ASOF":
+            return self._nearest(left, right, kind, node)
         return self._joined(left, right, kind, node, lateral=lateral)
+
+    def _nearest(self, left: Item, right: Item, kind: str, node: exp.Join) -> Item:
+        """Return what ASOF JOIN gives: beside each left row the one nearest to it, by the only inequality."""
+        both = Item(left.plan, (*left.star, *right.star), (*left.qualified, *right.qualified))
+        keys = [self.names.dialect.key(n) for n in node.args.get("using") or ()]
+        pairs = [(self._key(left, k, node).expr, self._key(right, k, node)) for k in keys]
+        compared = [*["eq"] * (len(pairs) - 1), "ge"]
+        conditions: list[Expr] = [Call(how, (a, b.expr)) for how, (a, b) in zip(compared, pairs, strict=False)]
+        if (on := node.args.get("on")) is not None:
+            parser = Expressions(self.names, Scope(both, self.parent), self.query)
+            conditions = conjuncts(parser.expression(on))
+        conditions = [self.checked(c, on or node.this, "ON") for c in conditions]
+        own = {f.name for f in right.plan.columns}
+        found = [k for c in conditions if (k := _nearest_by(c, {f.name for f in left.plan.columns}, own)) is not None]
+        if len(found) != 1 or any(map(subqueries, conditions)):
+            reason = "ASOF JOIN has one inequality between what is on its left and on its right, and equalities"
+            raise self.names.error(node.this, reason)
+        columns = right.plan.columns
+        some = Filter(input=right.plan, conditions=tuple(conditions), columns=columns)
+        one = TopK(input=some, keys=(), order=tuple(found), count=1, columns=columns)
+        plan = joined_laterally(self.names, left.plan, one, kind, [])
+        dropped = {id(b) for _, b in pairs}
+        return Item(plan, tuple(c for c in both.star if id(c) not in dropped), both.qualified)
 
     def _is_lateral(self, node: Any) -> bool:
         """Return whether a call may read the columns to its left: not one whose first argument is a table."""
@@ -300,6 +373,18 @@ class Sources:
                 condition = swapped(condition, sub, value)
             made.append(self.names.condition(condition, node.args.get("on"), "ON"))
         return left, right, made
+
+
+def _nearest_by(condition: Expr, left: set[str], right: set[str]) -> SortKey | None:
+    """Return the order in which the nearest rows of the right side come first, by an inequality with the left one."""
+    if not isinstance(condition, Call) or condition.function not in ("lt", "le", "gt", "ge"):
+        return None
+    a, b = condition.args
+    is_below = condition.function in ("gt", "ge")
+    for x, y, descending in ((a, b, is_below), (b, a, not is_below)):
+        if (read([x]) & left) and (read([y]) & right) and not read([x]) & right and not read([y]) & left:
+            return SortKey(y, descending, nulls_first=False)
+    return None
 
 
 def conjuncts(condition: Expr) -> list[Expr]:

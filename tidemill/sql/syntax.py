@@ -19,6 +19,8 @@ SPAN: Final = "span"
 """Where a node begins and ends, in its meta data."""
 LIMITS: Final = "limits"
 """What a WITH MUTUALLY RECURSIVE says of its iterations, in its meta data."""
+ON_CLOSE: Final = "on close"
+"""Whether a SELECT gives rows once their windows are closed, in its meta data."""
 COMMA: Final = "comma"
 """Whether a join is a comma in FROM, in its meta data."""
 _SPECIAL: Final = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
@@ -182,7 +184,17 @@ class _Strict:
 
     def _parse_select(self, *args: Any, **options: Any) -> Any:
         rule = super()._parse_select  # type: ignore[misc]
-        return self._spanned(lambda: rule(*args, **options))
+        node = self._spanned(lambda: rule(*args, **options))
+        if isinstance(node, exp.Select) and self._match_text_seq("EMIT", "ON", "WINDOW", "CLOSE"):
+            node.meta[ON_CLOSE] = True
+        return node
+
+    def _parse_table_alias(self, *args: Any, **options: Any) -> Any:
+        index = self._index
+        if self._match_text_seq("EMIT", "ON", "WINDOW", "CLOSE"):
+            self._retreat(index)
+            return None
+        return super()._parse_table_alias(*args, **options)  # type: ignore[misc]
 
     def _parse_lambda(self, *args: Any, **options: Any) -> Any:
         """Take an argument of a call: also a table, as TABLE t PARTITION BY a, and a query in parentheses."""
