@@ -25,6 +25,7 @@ from tidemill.sql.plan import (
     Node,
     Project,
     SetOp,
+    Temporal,
     TopK,
     Unnest,
     Window,
@@ -185,6 +186,11 @@ class _Push:
         columns = (*node.columns, *(f for f, _ in passed))
         return Project(input=below, named=(*named, *passed), columns=columns), at
 
+    def temporal(self, node: Temporal) -> tuple[Node, At]:
+        below, at = self.push(node.input)
+        begin, end = (None if e is None else renamed(e, at) for e in (node.begin, node.end))
+        return attrs.evolve(node, input=below, begin=begin, end=end, columns=(*node.columns, *self.fields(at))), at
+
     def unnest(self, node: Unnest) -> tuple[Node, At]:
         below, at = self.push(node.input)
         arguments = tuple(renamed(e, at) for e in node.arguments)
@@ -304,6 +310,6 @@ def when_empty(names: Names, aggregate: Expr, value: Expr) -> Expr:
 
 _RULES: Final[dict[type[Node], Callable[[_Push, Any], tuple[Node, At]]]] = {
     Filter: _Push.filter, Project: _Push.project, Join: _Push.join, Group: _Push.group, Window: _Push.window,
-    Unnest: _Push.unnest,
+    Unnest: _Push.unnest, Temporal: _Push.temporal,
     TopK: _Push.top_k, Distinct: _Push.distinct, AtMostOne: _Push.at_most_one, SetOp: _Push.set_op,
 }  # fmt: skip

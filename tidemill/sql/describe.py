@@ -57,6 +57,9 @@ def _line(node: p.Node) -> str:  # noqa: PLR0911 - one line a node
     if isinstance(node, p.Group):
         keys = f" by {_named(node.keys)}" if node.keys else ""
         return f"{kind}{keys}: {_named(node.aggregates)}"
+    if isinstance(node, p.Temporal):
+        ends = ((" from ", node.begin), (" to ", node.end))
+        return kind + "".join(word + _text(e) for word, e in ends if e is not None)
     if isinstance(node, p.Unnest):
         return f"{kind} {node.function.name}({_each(node.arguments, ', ')}){' or NULL' * node.outer}"
     if isinstance(node, p.Window):

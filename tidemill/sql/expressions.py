@@ -230,7 +230,7 @@ class Expressions(ExpressionParser):
 
     def connected(self, node: exp.Expression) -> Expr:
         """Return a chain of AND or OR, however long, as one call."""
-        parts = [self.expression(p) for p in _chain(node, type(node))]
+        parts = [self.expression(p) for p in chain(node, type(node))]
         return Call("and" if isinstance(node, exp.And) else "or", tuple(parts))
 
     def window(self, node: exp.Window) -> Expr:
@@ -346,7 +346,8 @@ def _bare(node: Any) -> Any:
     return node
 
 
-def _chain(node: exp.Expression, kind: type) -> Iterator[exp.Expression]:
+def chain(node: exp.Expression, kind: type) -> Iterator[exp.Expression]:
+    """Iterate over the operands of a chain of AND, or of OR, however long."""
     todo = [node]
     while todo:
         part = todo.pop()

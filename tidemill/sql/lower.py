@@ -124,6 +124,15 @@ class Lowering:
         (rows,) = self.below(node)
         return Rows(rows.collection.filter(*map(rows.over, _guarded(self.names, node.conditions))), rows.at)
 
+    def temporal(self, node: p.Temporal) -> Rows:
+        (rows,) = self.below(node)
+        begin, end = (None if e is None else rows.over(e) for e in (node.begin, node.end))
+        clock = node.clock
+        if clock is not None:
+            (shown_by,) = clock.schema.names
+            clock = clock.select(Alias(col(shown_by).cast(node.clock_type), shown_by))
+        return Rows(rows.collection.temporal_filter(begin, end, clock=clock), rows.at)
+
     def group(self, node: p.Group) -> Rows:
         (rows,) = self.below(node)
         fields = [f for f, _ in (*node.keys, *node.aggregates)]
@@ -373,5 +382,5 @@ _RULES: dict[type[p.Node], Any] = {
     p.Get: Lowering.get, p.Values: Lowering.values, p.Project: Lowering.project, p.Filter: Lowering.filter,
     p.Group: Lowering.group, p.Window: Lowering.window, p.TopK: Lowering.top_k, p.Distinct: Lowering.distinct,
     p.AtMostOne: Lowering.at_most_one, p.SetOp: Lowering.set_op, p.Recursive: Lowering.recursive, p.Join: Lowering.join,
-    p.Unnest: Lowering.unnest,
+    p.Unnest: Lowering.unnest, p.Temporal: Lowering.temporal,
 }  # fmt: skip

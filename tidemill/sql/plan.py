@@ -13,6 +13,7 @@ import attrs
 
 from tidemill.expressions.expr import Column, Expr
 from tidemill.expressions.schema import Field
+from tidemill.expressions.types import DType
 from tidemill.sql.trees import Sub, walked
 
 if TYPE_CHECKING:
@@ -92,6 +93,20 @@ class Filter(OneInput):
     @property
     def expressions(self) -> tuple[Expr, ...]:
         return self.conditions
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Temporal(OneInput):
+    """The rows from one moment on, to another, as a clock shows them, or the dataflow's own times do."""
+
+    begin: Expr | None
+    end: Expr | None
+    clock: Collection | None
+    clock_type: DType
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return tuple(e for e in (self.begin, self.end) if e is not None)
 
 
 @attrs.frozen(eq=False, kw_only=True)

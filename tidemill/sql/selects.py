@@ -18,7 +18,7 @@ from tidemill.expressions.types import INT32
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall
-from tidemill.sql import tables
+from tidemill.sql import clocks, tables
 from tidemill.sql.expressions import GROUPING, Expressions
 from tidemill.sql.grouping import Grouping, keys_of
 from tidemill.sql.plan import Distinct, Group, Named, Node, Project, TopK, Window
@@ -233,10 +233,12 @@ class Select:
         where = node.args.get("where")
         if where is None:
             return plan
-        conditions = conjuncts(parser.expression(where.this))
+        present, others = clocks.split(where.this)
+        conditions = [c for one in others for c in conjuncts(parser.expression(one))]
         for condition in conditions:
             refuse_aggregates(self.names, condition, where.this, "WHERE")
-        return filtered(self.names, plan, self.conditions(conditions, where), where.this)
+        plan = filtered(self.names, plan, self.conditions(conditions, where), where.this)
+        return clocks.clocked(self.names, plan, parser, present, self.environment)
 
     def conditions(self, conditions: list[Expr], node: Any) -> list[Expr]:
         """Return conditions, once they are known to be some; those with subqueries when these are joined."""
