@@ -85,6 +85,9 @@ select a, b, s, grouping(a), count(*) from t group by grouping sets ((a, b), (s)
 select a, s, count(*) from t group by rollup (a, s)
 select a, s, grouping(a, s), count(*) from t group by cube (a, s)
 with w as (select a, count(*) n from t group by a) select x.a, y.n from w x join w y on x.n = y.n
+select a, (with w as (select c from u where u.a = t.a) select max(x.c + y.c) from w x, w y) from t
+select a, (with w as (select c from u where u.c < t.b) select count(*) from w x left join w y on x.c <> y.c) from t
+select a, (with w as (select c from u where u.a = t.a) select sum(c) from (select c from w union all select c from w) x) from t
 with recursive r(n) as (select 1 union all select n + 1 from r where n < 5) select * from r
 with recursive r(a, c) as (select a, c from u union select r.a, u.c from r, u where r.c = u.a) select * from r
 select case when a > 1 then 'big' when a is null then null else 'small' end c, count(*) from t group by 1

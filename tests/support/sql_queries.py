@@ -233,6 +233,12 @@ class Queries:
 
     def scalar(self, depth: int, outer: Columns) -> str:
         """Return a scalar subquery of one row at most."""
+        if self.rng.random() < 0.15:  # a CTE that reads outer columns, and is read twice
+            name = self.fresh("w")
+            text, _ = self.rows(depth - 1, outer, 1, types=["int"])
+            how = self.rng.choice(["join", "left join"])
+            on = f"x.c0 {self.comparison()} y.c0"
+            return f"(with {name} as ({text}) select {self.aggregate({'int': ['x.c0', 'y.c0']})} from {name} x {how} {name} y on {on})"
         source, columns = self.sources(depth, outer)
         inner = _both(columns, outer)
         where = f" where {self.condition(depth - 1, inner)}"

@@ -182,9 +182,10 @@ class _Push:
     def project(self, node: Project) -> tuple[Node, At]:
         below, at = self.push(node.input)
         named = [(f, renamed(e, at)) for f, e in node.named]
-        passed = [(f, Column(f.name)) for f in self.fields(at)]
+        passed = [(self.names.again(f), Column(f.name)) for f in self.fields(at)]  # another may read what is below, too
         columns = (*node.columns, *(f for f, _ in passed))
-        return Project(input=below, named=(*named, *passed), columns=columns), at
+        made = Project(input=below, named=(*named, *passed), columns=columns)
+        return made, {o: Column(f.name) for o, (f, _) in zip(at, passed, strict=True)}
 
     def temporal(self, node: Temporal) -> tuple[Node, At]:
         below, at = self.push(node.input)
