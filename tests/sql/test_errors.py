@@ -163,6 +163,28 @@ def test_a_second_row_of_a_scalar_subquery_fails_the_step_and_may_be_retracted(f
             run.advance()
 
 
+def test_case_guards_the_subqueries_in_it(flow):
+    """The kind of defect: a subquery that fails for values for which CASE does not ask."""
+    flow.output(
+        "value", flow.sql("select a, case when a <> 0 then (select 1 / t.a) when b = 1 then (select t.a) end x from t")
+    )
+    flow.output("group", flow.sql("select a, case when a = 0 then -1 else (select max(c / t.a) from u) end x from t"))
+    flow.output("one", flow.sql("select a, case when b < 9 then (select c from u where u.a = t.a) else 7 end x from t"))
+    flow.output("in", flow.sql("select a, case when a = 0 then null else 2 in (select c / t.a from u) end x from t"))
+    with flow.start() as run:
+        run.insert("t", [(0, 1, None, None), (2, 1, None, None), (9, 9, None, None)])
+        run.insert("u", [(2, 4), (9, 1), (9, 2)])
+        run.advance()
+        found = {n: sorted(run.snapshot(n)) for n in ("value", "group", "one", "in")}
+        assert found["value"] == [(0, 0.0), (2, 0.5), (9, 1 / 9)]
+        assert found["group"] == [(0, -1.0), (2, 2.0), (9, 4 / 9)]
+        assert found["one"] == [(0, None), (2, 4), (9, 7)]
+        assert found["in"] == [(0, None), (2, True), (9, False)]
+        run.insert("t", [(9, 1, None, None)])
+        with pytest.raises(tm.errors.StepError, match="has 2 rows"):
+            run.advance()
+
+
 def test_no_rewrite_adds_an_error_of_a_row(flow):
     """Conditions that fail for some row are looked at for no more rows than as written."""
     flow.output("joined", flow.sql("select t.a from t, u where t.a = u.a and 1 / t.b > 0"))
