@@ -72,6 +72,8 @@ select (a, b) in (select a, c from u), a from t
 select a, (select c from u where u.a = t.a order by c limit 1) from t
 select a, x.c from t, lateral (select c from u where u.a = t.a order by c desc limit 2) x
 select a, x.n from t left join lateral (select count(*) n from u where u.a < t.a) x on true
+select t.a, x.y from t left join lateral (select t.a as y from u where u.a = t.a) x on true
+select t.a, x.y from t left join lateral (select t.a as y, t.b as z from u where u.a = t.a and u.c < t.b) x on x.z > 1
 select a, x.c from t left join lateral (select c from u where u.a = t.a) x on x.c > 1
 select a, x.r from t, lateral (select row_number() over (order by c) r from u where u.a < t.a) x
 select a, x.c from t, lateral (select c from u where u.a = t.a union all select k from v where v.x < t.b) x

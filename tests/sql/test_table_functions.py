@@ -3,11 +3,15 @@
 import datetime as dt
 from collections import Counter
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from sql_judge import Judge, differences
 
 import tidemill as tm
 from tidemill.errors import SqlError, StepError
+from tidemill.expressions.table_functions import ListColumn
+from tidemill.sql.table_functions import Each, Elements, Series
 
 TABLES = {"t": {"a": "int64", "l": "list<int64>"}, "u": {"a": "int64", "c": "int64"}}
 HISTORY = [
@@ -181,3 +185,26 @@ def test_a_series_without_an_end_is_an_error_of_the_step():
         answer("select * from t, range(1, a, a - 1) g(x)", [(1, None)])
     with pytest.raises(StepError, match="expected at most 10,000,000"):
         answer("select * from t, range(a) g(x)", [(1 << 40, None)])
+
+
+LISTS = ListColumn(pa.array([5, 6, None, 8, 8]), np.array([0, 2, 2, 5]), np.array([2, 0, 1, 2, 2]))
+
+
+@pytest.mark.parametrize(
+    "function, columns",
+    [
+        (Elements(("x",)), [LISTS]),
+        (Elements(("x",)), [pa.array([[1, None], [], [2, 2, 3]])]),
+        (Elements(("p", "x"), 1), [LISTS]),
+        (Each(("x",)), [pa.array([1, 2, None]), pa.array([4, 5, 6])]),
+        (Each(("p", "x"), 0), [pa.array(["a", "b"]), pa.array(["c", None]), pa.array(["e", "f"])]),
+        (Series(("x",)), [pa.array([1, 5, 3]), pa.array([3, 1, 2]), pa.array([1, -2, 1])]),
+        (Series(("p", "x"), 1, closed=False), [pa.array([1, 5]), pa.array([4, 1]), pa.array([2, -2])]),
+        (Series(("x",)), [pa.array([], pa.int64())] * 3),
+    ],
+)
+def test_columns_are_what_rows_mean(function, columns):
+    given = [c.to_arrow().to_pylist() if isinstance(c, ListColumn) else c.to_pylist() for c in columns]
+    meant = [(i, *row) for i, values in enumerate(zip(*given, strict=True)) for row in function.rows(*values)]
+    owner, made = function.columns(*columns)
+    assert list(zip(owner.tolist(), *(c.to_pylist() for c in made), strict=True)) == meant

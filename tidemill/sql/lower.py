@@ -290,7 +290,9 @@ class Lowering:
             names: list[str] = []
             for side, (e, dtype) in enumerate(zip((a, b), types, strict=True)):
                 kept = side == 0 and node.how != "full"
-                unread = node.how in ("semi", "anti") or self.reads[getattr(e, "name", "")] <= 1
+                rows, own = (left, right)[side], getattr(e, "name", "")
+                alone = [*rows.at.values()].count(rows.at.get(own, "")) == 1  # no other name means the same column
+                unread = node.how in ("semi", "anti") or (alone and self.reads[own] <= 1)
                 same = node.how == "inner" and dtype != FLOAT64
                 if (
                     isinstance(e, Column)
