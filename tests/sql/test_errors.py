@@ -23,6 +23,10 @@ def flow():
         ("select t.a from t left join u", 29, "a JOIN without ON or USING: write CROSS JOIN"),
         ("select 'a", 8, "ends what is opened here"),
         ("", 1, "there is no SQL in this text"),
+        ("select /* a from t", 19, "the text ends where what is open"),
+        ("select a from t where", 17, "WHERE lacks what belongs to it"),
+        ("select a from t where a in ()", 23, "IN without values"),
+        ("values ()", 1, "a row of VALUES without values"),
         ("select x from t", 8, "no column `x`"),
         ("select t.x from t", 8, "no column `x` in `t`"),
         ("select z.a from t", 8, "no table `z` in FROM"),
@@ -56,8 +60,11 @@ def flow():
         ("select current_date from t", 8, "it is no function of the row"),
         ("select * from t tablesample (10 percent)", 30, "TABLESAMPLE"),
         ("select a from t for update", 1, "`LOCKS` in SELECT is not supported"),
-        ("select * from range(3)", 15, "table function `range`"),
-        ("select * from t pivot (sum(a) for b in (1, 2))", 24, "PIVOT"),
+        ("select * from rang(3)", 15, "table function `rang`"),
+        ("select * from t pivot (abs(a) for b in (1, 2))", 24, "PIVOT takes aggregates"),
+        ("select * from t unpivot (x for y in (a, b))", 26, "UNPIVOT"),
+        ("select * from t asof join u on t.a = u.a", 27, "ASOF JOIN has one inequality"),
+        ("select * from t asof join u on t.a > u.a and t.b < u.c", 27, "ASOF JOIN has one inequality"),
         ("insert into t values (1)", 1, "statement INSERT is not supported"),
         ("explain select 1", 1, "statement EXPLAIN is not supported"),
         ("select 1; select 2", 1, "a query in a script has no name"),
@@ -154,6 +161,28 @@ def test_a_second_row_of_a_scalar_subquery_fails_the_step_and_may_be_retracted(f
             run.advance()
 
 
+def test_case_guards_the_subqueries_in_it(flow):
+    """The kind of defect: a subquery that fails for values for which CASE does not ask."""
+    flow.output(
+        "value", flow.sql("select a, case when a <> 0 then (select 1 / t.a) when b = 1 then (select t.a) end x from t")
+    )
+    flow.output("group", flow.sql("select a, case when a = 0 then -1 else (select max(c / t.a) from u) end x from t"))
+    flow.output("one", flow.sql("select a, case when b < 9 then (select c from u where u.a = t.a) else 7 end x from t"))
+    flow.output("in", flow.sql("select a, case when a = 0 then null else 2 in (select c / t.a from u) end x from t"))
+    with flow.start() as run:
+        run.insert("t", [(0, 1, None, None), (2, 1, None, None), (9, 9, None, None)])
+        run.insert("u", [(2, 4), (9, 1), (9, 2)])
+        run.advance()
+        found = {n: sorted(run.snapshot(n)) for n in ("value", "group", "one", "in")}
+        assert found["value"] == [(0, 0.0), (2, 0.5), (9, 1 / 9)]
+        assert found["group"] == [(0, -1.0), (2, 2.0), (9, 4 / 9)]
+        assert found["one"] == [(0, None), (2, 4), (9, 7)]
+        assert found["in"] == [(0, None), (2, True), (9, False)]
+        run.insert("t", [(9, 1, None, None)])
+        with pytest.raises(tm.errors.StepError, match="has 2 rows"):
+            run.advance()
+
+
 def test_no_rewrite_adds_an_error_of_a_row(flow):
     """Conditions that fail for some row are looked at for no more rows than as written."""
     flow.output("joined", flow.sql("select t.a from t, u where t.a = u.a and 1 / t.b > 0"))
@@ -167,3 +196,21 @@ def test_no_rewrite_adds_an_error_of_a_row(flow):
         assert [sorted(run.snapshot(n)) for n in ("joined", "guarded", "some", "sub")] == [
             [(2,)], [(2,)], [(2,)], [(1, None), (2, 1.0)],
         ]  # fmt: skip
+
+
+def test_texts_that_double_themselves(flow):
+    """The kind of defect: what is read by two names is written out twice, and twice again by those that read them."""
+    names = ", ".join(["a + a as x0", *(f"x{i} + x{i} as x{i + 1}" for i in range(40))])
+    with pytest.raises(SqlError, match="parts, with what it reads by name"):
+        flow.sql(f"select {names} from t")
+    pairs = (f"c{i} as (select x.a from c{i - 1} x, c{i - 1} y where x.a = y.a)" for i in range(1, 30))
+    assert flow.sql(f"with c0 as (select a from t), {', '.join(pairs)} select * from c29").schema.names == ("a",)
+    below = "(select max(c) a from u where u.a = t.a) x"
+    for _ in range(30):
+        below = f"(select x.a + x.a a from {below}) x"
+    assert flow.sql(f"select (select a from {below}) y from t where exists (select 1 from {below} where x.a = t.b)")
+
+
+def test_long_chains_of_operators_end_soon(flow):
+    with pytest.raises(SqlError, match="nested more than 1,000 levels deep"):
+        flow.sql("select " + "- " * 20_000 + "a from t")

@@ -1,21 +1,44 @@
 """Queries of every kind are, after each batch of changes, what DuckDB computes anew."""
 
+import contextlib
 import random
 
+import duckdb
 import pytest
-from sql_judge import differences
+from sql_judge import Judge, SqliteJudge, differences
 from sql_queries import TABLES, Queries, history
+
+import tidemill as tm
 
 QUERIES = """
 select a, b from t where a > 1 and b is not null
 select t.a, u.c from t, u where t.a = u.a
 select t.a, u.c from t left join u on t.a = u.a and u.c > 1
 select t.a, u.c from t right join u on t.a = u.a
+select t.a, u.c from t left join u on t.a = u.a where u.c > 1
+select t.a, u.c from t left join u on t.a = u.a where u.c is not null
+select t.a, u.c from t left join u on t.a = u.a where not (u.c = 1)
+select t.a, u.c from t left join u on t.a = u.a where u.c = 1 or u.a > 2
+select t.a, u.c from t left join u on t.a = u.a where u.c = 1 or t.b > 2
+select t.a, u.c from t left join u on t.a = u.a where coalesce(u.c, 1) = 1
+select t.a, u.c from t full join u on t.a = u.a where u.c > 1
+select t.a, u.c from t full join u on t.a = u.a where t.b > 1
+select t.a, u.c from t full join u on t.a = u.a where t.b < u.c
+select t.a, u.c, v.x from t left join u on t.a = u.a left join v on v.k = u.c where v.x > 0
+select t.a, u.c, v.x from t left join u on t.a = u.a join v on v.k = u.c
+select t.a, u.c, v.x from t full join u on t.a = u.a full join v on v.k = u.c where v.x > 0 and t.a > 0
+select t.a, u.c, v.x from (t full join u on t.a = u.a and t.b > 1) full join v on v.k = u.c and v.x > t.b where u.c is not null
+select t.a from t left join u on t.a = u.a where u.c in (1, 2, 3)
+select t.a from t left join u on t.a = u.a where not (u.c is null) and u.c not in (1)
+select t.a from t left join u on t.a = u.a where (u.c is null) is false
+select t.a from t left join u on t.a = u.a where u.c is not distinct from t.b
 select t.a, u.c, u.a as ua from t full join u on t.a = u.a
 select t.a, u.a ua from t full join u on t.a = u.a and t.b < u.c
 select * from t join u using (a)
 select * from t full join u using (a)
 select * from t natural left join u
+select * from t natural full join v
+select a, b from t where a in (values (1), (2)) or b = any (values (3), (4))
 select t.a, u.a as ua from t left join u on t.a + 1 = u.a and (select max(x) from v where v.k = u.a) > 1
 select a, count(*), sum(b), min(s), max(b) from t group by a having count(*) > 1
 select count(*), sum(b) from t where a > 100
@@ -49,6 +72,8 @@ select (a, b) in (select a, c from u), a from t
 select a, (select c from u where u.a = t.a order by c limit 1) from t
 select a, x.c from t, lateral (select c from u where u.a = t.a order by c desc limit 2) x
 select a, x.n from t left join lateral (select count(*) n from u where u.a < t.a) x on true
+select t.a, x.y from t left join lateral (select t.a as y from u where u.a = t.a) x on true
+select t.a, x.y from t left join lateral (select t.a as y, t.b as z from u where u.a = t.a and u.c < t.b) x on x.z > 1
 select a, x.c from t left join lateral (select c from u where u.a = t.a) x on x.c > 1
 select a, x.r from t, lateral (select row_number() over (order by c) r from u where u.a < t.a) x
 select a, x.c from t, lateral (select c from u where u.a = t.a union all select k from v where v.x < t.b) x
@@ -62,6 +87,9 @@ select a, b, s, grouping(a), count(*) from t group by grouping sets ((a, b), (s)
 select a, s, count(*) from t group by rollup (a, s)
 select a, s, grouping(a, s), count(*) from t group by cube (a, s)
 with w as (select a, count(*) n from t group by a) select x.a, y.n from w x join w y on x.n = y.n
+select a, (with w as (select c from u where u.a = t.a) select max(x.c + y.c) from w x, w y) from t
+select a, (with w as (select c from u where u.c < t.b) select count(*) from w x left join w y on x.c <> y.c) from t
+select a, (with w as (select c from u where u.a = t.a) select sum(c) from (select c from w union all select c from w) x) from t
 with recursive r(n) as (select 1 union all select n + 1 from r where n < 5) select * from r
 with recursive r(a, c) as (select a, c from u union select r.a, u.c from r, u where r.c = u.a) select * from r
 select case when a > 1 then 'big' when a is null then null else 'small' end c, count(*) from t group by 1
@@ -70,7 +98,7 @@ select a from t where exists (select 1 from u where u.c = t.b and u.a in (select
 select a, sum(b) filter (where b > 1) from t group by a
 select t.a, u.c from t, u where (t.a = u.a and t.b > 0) or (t.a = u.a and u.c = 1)
 select distinct on (a) a, b, s from t order by a, b, s
-select a, b from t where a = 1 union all (select a, c from u order by c limit 2)
+select a, b from t where a = 1 union all (select a, c from u order by c, a limit 2)
 select a, count(*) from t group by all
 select coalesce(a, -1), nullif(b, 1), abs(b), b // 2, b % 3, b / 2 from t
 select upper(s), length(s), s || 'y', concat(s, 'y', s), substring(s, 1, 1) from t
@@ -81,6 +109,15 @@ select a, count(*) + (select count(*) from u) from t group by a
 select a + 1 as x, x * 2 as y from t where x > 1
 select a from t order by b nulls first, a, s limit 3 offset 1
 select * exclude (b) from t
+select t.a, t.b, u.c from t asof join (select a, max(c) c from u group by a, c) u on t.a = u.a and t.b >= u.c
+select t.a, t.b, u.c from t asof left join (select distinct a, c from u) u on t.a = u.a and t.b > u.c
+select t.a, t.b, u.c from t asof left join (select distinct a, c from u) u on t.a = u.a and t.b <= u.c
+select t.a, t.b, u.c from t asof join (select distinct c from u) u on u.c < t.b
+select * from t asof left join (select distinct a, c b from u) u using (a, b)
+select * from t pivot (sum(a) for b in (1, 2, 3))
+select * from t pivot (sum(a) as x, count(*) as n for b in (1, 2))
+select * from (select a, s from t) pivot (max(a) for s in ('x', 'z'))
+select * from t pivot (count(*) for s in ('x', 'y')) p
 """.strip().splitlines()
 
 
@@ -98,14 +135,28 @@ def test_fetch_with_ties():
     assert differences(TABLES, queries, history(random.Random(7)), judged={"q": meant}) == []
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_queries_are_what_a_database_computes_anew(seed):
+def test_pivot_as_spark_has_it():
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64", "s": "string"})
+    flow.output("q", flow.sql("select * from t pivot (count(b) as n for s in ('x' as ex, 'y'))"))
+    flow.output("r", flow.sql("select * from t pivot (count(b) as n, max(b) as m for s in ('x' as ex))"))
+    with flow.start() as run:
+        run.insert("t", [(1, 1, "x"), (1, None, "x"), (2, 5, "y"), (3, None, "x")])
+        run.advance()
+        assert run.snapshot("q").schema.names == ("a", "ex", "y")
+        assert sorted(run.snapshot("q")) == [(1, 1, None), (2, None, 1), (3, 0, None)]  # no row is NULL, no value is 0
+        assert run.snapshot("r").schema.names == ("a", "ex_n", "ex_m")
+        assert sorted(run.snapshot("r")) == [(1, 1, 1), (2, None, None), (3, 0, None)]
+
+
+@pytest.mark.parametrize("judge", [Judge, SqliteJudge])
+@pytest.mark.parametrize("seed", range(2))
+def test_random_queries_are_what_a_database_computes_anew(seed, judge):
     """The kind of defect: an answer that is wrong for some query, most of all where NULL meets subqueries."""
-    queries, number = {}, seed * 100
-    while len(queries) < 8:
-        text = Queries(random.Random(number)).query()
-        number += 1
-        # DuckDB has no correlated IN of several columns, and numbers of SELECT DISTINCT do not order by others
-        if not any(word in text for word in (") in (select", ") not in (select")):
+    queries: dict[str, str] = {}
+    for number in range(seed * 100, seed * 100 + 8):
+        text = Queries(random.Random(number), sqlite=judge is SqliteJudge).query()
+        with contextlib.suppress(duckdb.NotImplementedException):  # as correlated IN of several columns
+            judge(TABLES).query(text)
             queries[f"q{number}"] = text
-    assert differences(TABLES, queries, history(random.Random(seed), batches=3)) == []
+    assert differences(TABLES, queries, history(random.Random(seed), batches=3), by=judge) == []

@@ -90,10 +90,38 @@ def test_explain_adds_nothing():
     flow.input("t", {"a": "int64", "b": "int64"})
     before = list(flow.graph.nodes)
     text = flow.explain_sql("select a, count(*) n from t where b > 1 group by a")
-    assert text.startswith("1 Project a, count AS n\n  2 Project a, count\n    3 Group by a: COUNT(*) AS count\n")
+    assert text.startswith(
+        "1 Project a, count AS n\n  2 Project a, count\n    3 Group by a: COUNT(*) AS count  [line 1: a]\n"
+    )
     assert "Filter b > 1" in text
     assert "operators:\n" in text
     assert flow.graph.nodes == before
+
+
+def test_explain_says_where_in_the_text_and_what_a_change_costs():
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64"})
+    text = """
+        select a, max(b) over (partition by a) m, list(b) over (partition by a order by b) l, rank() over (order by b) r,
+               list(b) over (order by a) w
+        from t join (select a as k, min(b) as n from t group by a) x on a = k,
+             (values (1), (2)) v(c)
+        where b > 1
+    """
+    said = flow.explain_sql(text)
+    for line in ("Group by a: MIN(b) AS min  [line 4: a]", "Filter b > 1  [line 6: b > 1]", "Get t  [line 4: t]"):
+        assert line in said
+    lines = said.split("operators:\n")[1].splitlines()
+    costs = {two.strip() for one, two in zip(lines, lines[1:], strict=False) if "Windowed" in one}
+    assert costs == {
+        "changes cost the rows they reach, found in order", "recomputes its partition",
+        "recomputes its one partition of all rows",
+    }  # fmt: skip
+    by_kind = {one.split()[1]: two.strip() for one, two in zip(lines, lines[1:], strict=False) if "#" in one}
+    assert by_kind["Aggregate"] == "changes cost the rows they reach, found in order (min)"
+    assert by_kind["Filter"] == "changes cost O(change)"
+    assert "each change costs the other side" in said
+    assert "changes cost their matches" in said
 
 
 def test_a_dataflow_that_was_started_is_explained_and_stays_as_it_is():
@@ -126,9 +154,99 @@ def test_the_same_subplan_is_computed_once():
     assert kinds.count("Join") <= 3  # two of the tables, and one with the threshold
 
 
+@pytest.mark.parametrize(
+    "joined, where, how",
+    [
+        ("left", "u.c > 1", "inner"), ("left", "u.c is not null", "inner"), ("left", "not (u.c = t.b)", "inner"),
+        ("left", "u.c in (1, 2) or u.a + 1 < t.b", "inner"), ("full", "u.c > t.b", "inner"), ("full", "t.b = 1", "left"),
+        ("full", "u.c = 1", "left"), ("left", "u.c > 1 or t.b = 1", "left"), ("left", "u.c is null", "left"),
+        ("left", "coalesce(u.c, 2) = 2", "left"), ("left", "not (u.c is null and t.b = 1)", "left"),
+        ("left", "t.b = 1", "left"), ("full", "u.c <=> t.b", "full"), ("left", "(u.c > 1) is false", "left"),
+    ],
+)  # fmt: skip
+def test_outer_joins_whose_lone_rows_a_condition_drops(joined, where, how):
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64"})
+    flow.input("u", {"a": "int64", "c": "int64"})
+    assert f"Join {how}" in flow.explain_sql(f"select t.b, u.c from t {joined} join u on t.a = u.a where {where}")
+
+
 def test_common_conditions_of_or_become_join_keys():
     flow = tm.Dataflow()
     flow.input("t", {"a": "int64", "b": "int64"})
     flow.input("u", {"a": "int64", "c": "int64"})
     text = "select t.b from t, u where (t.a = u.a and b = 1) or (c = 2 and t.a = u.a)"
     assert "Join inner on a = a" in flow.explain_sql(text)
+
+
+NOON = dt.datetime(2024, 1, 1, 12)
+MINUTE = dt.timedelta(minutes=1)
+
+
+def test_watermarks_and_windows_that_close():
+    flow = tm.Dataflow.from_sql(
+        """
+        create table t (b bigint, ts timestamp not null, watermark for ts as ts - interval '5' minute);
+        create materialized view w as
+            select ts, sum(b) over (order by ts rows 1 preceding) s from t where b > 0 emit on window close;
+        """,
+        "risingwave",
+    )
+    python = tm.Dataflow()
+    rows = python.input("t", {"b": "int64", "ts": "timestamp not null"}, watermark=("ts", 5 * MINUTE)).filter("b > 0")
+    made = rows.with_columns(s=tm.sum("b").over(tm.Window.order_by("ts").rows_between(-1, 0)), emit="on_close")
+    python.output("w", made.select("ts", "s"))
+    found = []
+    for one in (flow, python):
+        with one.start() as run:
+            found.append([])
+            for batch in ([(2, NOON + MINUTE), (1, NOON)], [(3, NOON + 9 * MINUTE)], [(4, NOON + 20 * MINUTE)]):
+                run.insert("t", batch)
+                run.advance()
+                found[-1].append(sorted(run.snapshot("w")))
+    assert found[0] == found[1]
+    assert found[0][1:] == [[(NOON, 1), (NOON + MINUTE, 3)], [(NOON, 1), (NOON + MINUTE, 3), (NOON + 9 * MINUTE, 5)]]
+
+
+def test_unique_columns_are_checked_where_the_table_is_read():
+    flow = tm.Dataflow.from_sql(
+        "create table t (a bigint unique, b bigint not null, c bigint, unique (b, c));"
+        "create materialized view v as select a, b, c from t"
+    )
+    with flow.start() as run:
+        run.insert("t", [(1, 1, 1), (None, 1, None), (None, 1, None), (2, 1, 2)])
+        run.advance()
+        assert len(run.snapshot("v")) == 4
+        run.insert("t", [(2, 3, 3)])
+        with pytest.raises(tm.errors.StepError, match=r"UNIQUE \(a\) of table t: has 2 rows of key \(2,\), not one"):
+            run.advance()
+        run.delete("t", [(2, 1, 2)])
+        run.insert("t", [(5, 1, 1)])
+        with pytest.raises(tm.errors.StepError, match=r"UNIQUE \(b, c\) of table t: has 2 rows of key \(1, 1\)"):
+            run.advance()
+        run.delete("t", [(5, 1, 1)])
+        run.advance()
+        assert sorted(run.snapshot("v"), key=str) == [(1, 1, 1), (2, 3, 3), *2 * [(None, 1, None)]]
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("create materialized view w as select a from t emit on window close", "is for SELECTs with OVER"),
+        (
+            "create view w as select rank() over (order by sum(a)) r from t group by a emit on window close",
+            "is for SELECTs with OVER",
+        ),
+        ("create view w as select sum(a) over (order by a) r from t emit on window close", "on_close"),
+        ("create table x (a bigint, b bigint, watermark for a as b)", "WATERMARK FOR a is AS a, or AS a - INTERVAL"),
+        ("create table x (a bigint, watermark for b as b)", "no column `b` for WATERMARK"),
+        ("create table x (a bigint, unique (c))", "no column `c` for UNIQUE of `x`"),
+        ("create table x (a timestamp, watermark for a as a - interval 1 month)", "no distance"),
+    ],
+)
+def test_watermarks_and_constraints_that_are_refused(text, reason):
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64 not null"})
+    with pytest.raises(tm.errors.SqlError, match=reason) as caught:
+        flow.sql(text, "risingwave")
+    assert caught.value.line == 1

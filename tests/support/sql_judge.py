@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import decimal
 import math
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 
@@ -16,8 +17,6 @@ Tables = Mapping[str, Mapping[str, str]]
 """Columns and their types, in words that both know, by table."""
 Changes = Mapping[str, tuple[Sequence[tuple[Any, ...]], Sequence[tuple[Any, ...]]]]
 """Rows inserted and deleted, by table."""
-
-_TYPES = {"int64": "BIGINT", "int32": "INTEGER", "float64": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN"}
 
 
 def comparable(value: Any, digits: int = 9) -> Any:
@@ -42,14 +41,20 @@ def bag(rows: Iterable[Sequence[Any]], digits: int = 9) -> Counter[tuple[Any, ..
 class Judge:
     """A DuckDB database with the same tables, in which deleting takes one row of those that are equal."""
 
+    TYPES: ClassVar = {
+        "int64": "BIGINT", "int32": "INTEGER", "float64": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN",
+    }  # fmt: skip
+
     def __init__(self, tables: Tables) -> None:
-        self.connection = duckdb.connect()
-        self.connection.execute("SET threads = 1")
+        self.connection = self.connect()
         self.tables = tables
         self.rows: dict[str, Counter[tuple[Any, ...]]] = {name: Counter() for name in tables}
         for name, columns in tables.items():
-            typed = ", ".join(f"{c} {_TYPES.get(t.split()[0], t)}" for c, t in columns.items())
+            typed = ", ".join(f"{c} {self.TYPES.get(t.split()[0], t)}" for c, t in columns.items())
             self.connection.execute(f"CREATE TABLE {name} ({typed})")
+
+    def connect(self) -> Any:
+        return duckdb.connect(config={"threads": 1})
 
     def change(self, changes: Changes) -> None:
         """Insert rows and delete rows."""
@@ -64,7 +69,14 @@ class Judge:
 
     def query(self, text: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
-        return self.connection.execute(text).fetchall()
+        return self.connection.execute(text).fetchall()  # type: ignore[no-any-return]
+
+
+class SqliteJudge(Judge):
+    """An SQLite database with the same tables."""
+
+    def connect(self) -> Any:
+        return sqlite3.connect(":memory:")
 
 
 def flow_of(tables: Tables, queries: Mapping[str, str], dialect: str = "duckdb") -> tm.Dataflow:
@@ -85,9 +97,10 @@ def differences(
     engine: Any = None,
     judged: Mapping[str, str] | None = None,
     dialect: str = "duckdb",
+    by: type[Judge] = Judge,
 ) -> list[str]:
     """Return where the dataflow's answers are not the judge's, after each batch; ``judged`` are its own texts."""
-    judge = Judge(tables)
+    judge = by(tables)
     found = []
     with flow_of(tables, queries, dialect).start(engine) as run:
         for epoch, changes in enumerate(history):

@@ -46,9 +46,11 @@ class Queries:
         self.sqlite = sqlite
         self.deep = deep
         self.number = 0
+        self.tables = dict(TABLES)
 
     def query(self) -> str:
         """Return a query."""
+        before = self.recursion() if self.rng.random() < 0.1 else ""
         text, columns = self.select(self.deep, {}, self.rng.randint(1, 3))
         if self.rng.random() < 0.2:
             other, _ = self.select(self.deep - 1, {}, len(columns), types=columns)
@@ -56,9 +58,18 @@ class Queries:
         elif self.rng.random() < 0.1:
             by = ", ".join(f"{i + 1} nulls {self.rng.choice(['first', 'last'])}" for i in range(len(columns)))
             text = f"{text} order by {by} limit {self.rng.randint(0, 4)}"
-        if self.rng.random() < 0.15:
-            text = f"with w0 as ({self.select(1, {}, 2, types=['int', 'int'])[0]}) {text}"
-        return text
+        return before + text
+
+    def recursion(self) -> str:
+        """Return a WITH RECURSIVE, whose name is a table from here on."""
+        r, u = {"int": ["r0.p", "r0.q"]}, {"int": ["u0.a", "u0.c"]}
+        first, _ = self.select(1, {}, 2, types=["int", "int"])
+        step = (
+            f"select {self.rng.choice(r['int'])}, {self.rng.choice(u['int'])} from r0 {self.rng.choice(['', 'left '])}"
+        )
+        step += f"join u u0 on r0.q = u0.a where {self.condition(0, _both(r, u))}"
+        self.tables["r0"] = {"p": "int64", "q": "int64"}
+        return f"with recursive r0(p, q) as ({first} union {step}) "
 
     def operation(self) -> str:
         several = ["union", "union all", "intersect", "except"]
@@ -73,15 +84,15 @@ class Queries:
     def source(self, depth: int, outer: Columns) -> tuple[str, Columns]:
         """Return an item of FROM and its columns."""
         name = self.fresh("q")
-        if depth > 1 and self.rng.random() < 0.2:
-            text, types = self.select(depth - 1, {}, 2)
+        if depth > 1 and self.rng.random() < 0.25:
+            text, types = self.rows(depth - 1, {}, 2)
             found: Columns = {}
             for i, t in enumerate(types):
                 found.setdefault(t, []).append(f"{name}.c{i}")
             return f"({text}) {name}", found
-        table = self.rng.choice(list(TABLES))
+        table = self.rng.choice(list(self.tables))
         found = {}
-        for column, dtype in TABLES[table].items():
+        for column, dtype in self.tables[table].items():
             found.setdefault("text" if dtype == "string" else "int", []).append(f"{name}.{column}")
         return f"{table} {name}", found
 
@@ -115,6 +126,14 @@ class Queries:
             columns = both
         return text, columns
 
+    def rows(self, depth: int, outer: Columns, width: int, *, types: list[str] | None = None) -> tuple[str, list[str]]:
+        """Return a SELECT or several of them together, and the types of the columns."""
+        text, found = self.select(depth, outer, width, types=types)
+        if self.rng.random() < 0.2:
+            other, _ = self.select(depth, outer, width, types=found)
+            text = f"{text} {self.operation()} {other}"
+        return text, found
+
     # -- SELECT --------------------------------------------------------------------------------------------------------
 
     def select(
@@ -131,6 +150,8 @@ class Queries:
             keys = [rng.choice(columns["int"])] if columns.get("int") and rng.random() < 0.8 else []
             items = [self.of_group(depth, columns, keys, t) for t in wanted]
             tail = f" group by {', '.join(keys)}" if keys else ""
+            if keys and not self.sqlite and rng.random() < 0.15:
+                tail = f" group by {rng.choice([f'rollup ({keys[0]})', f'grouping sets (({keys[0]}), ())'])}"
             if rng.random() < 0.3:
                 tail += f" having {self.aggregate(columns)} {self.comparison()} {rng.randint(0, 4)}" if keys else ""
             if not keys and not any("(" in i for i in items):
@@ -144,11 +165,31 @@ class Queries:
     def of_group(self, depth: int, columns: Columns, keys: list[str], dtype: str) -> str:
         if dtype == "text":
             return f"{self.rng.choice(['min', 'max'])}({self.rng.choice(columns.get('text') or [chr(39) + 'x' + chr(39)])})"
+        if self.rng.random() < 0.1:
+            return self.over(keys, [self.aggregate(columns)])
         if keys and self.rng.random() < 0.4:
             if depth > 1 and self.rng.random() < 0.3:
                 return self.scalar(depth - 1, {"int": keys})
             return self.rng.choice(keys)
         return self.aggregate(columns)
+
+    def over(self, keys: list[str], values: list[str]) -> str:
+        """Return a window call that gives rows of the same key the same value."""
+        rng, value = self.rng, self.rng.choice(values)
+        by = f"partition by {rng.choice(keys)} " if keys and rng.random() < 0.6 else ""
+        order = rng.choice([*keys, *values]) + rng.choice(["", " desc"]) + f" nulls {rng.choice(['first', 'last'])}"
+        ends = rng.choice(
+            ["1 preceding and current row", "1 following and unbounded following", "current row and 2 following"]
+        )
+        frame = rng.choice(["", "", f" groups between {ends}", f" groups between {ends} exclude current row"])
+        if "count(distinct" in value or "filter" in value:
+            value = "count(*)" if not keys else keys[0]
+        plain = rng.choice(["rank()", "dense_rank()", "cume_dist()"])
+        call, frame = rng.choice([
+            (plain, ""), (f"sum({value})", frame), ("count(*)", frame.split(" exclude")[0]), (f"max({value})", frame),
+            (f"min({value})", frame),
+        ])  # fmt: skip
+        return f"{call} over ({by}order by {order}{frame})"
 
     def aggregate(self, columns: Columns) -> str:
         ints = columns.get("int") or ["1"]
@@ -174,6 +215,8 @@ class Queries:
         ints = columns.get("int") or ["2"]
         if depth > 0 and draw < 0.15:
             return self.scalar(depth, columns)
+        if draw > 0.95 and columns.get("int"):
+            return self.over(ints, ints)
         if draw < 0.25:
             return (
                 f"case when {self.condition(depth - 1, columns)} then {rng.choice(ints)} else {rng.randint(0, 3)} end"
@@ -190,6 +233,12 @@ class Queries:
 
     def scalar(self, depth: int, outer: Columns) -> str:
         """Return a scalar subquery of one row at most."""
+        if self.rng.random() < 0.15:  # a CTE that reads outer columns, and is read twice
+            name = self.fresh("w")
+            text, _ = self.rows(depth - 1, outer, 1, types=["int"])
+            how = self.rng.choice(["join", "left join"])
+            on = f"x.c0 {self.comparison()} y.c0"
+            return f"(with {name} as ({text}) select {self.aggregate({'int': ['x.c0', 'y.c0']})} from {name} x {how} {name} y on {on})"
         source, columns = self.sources(depth, outer)
         inner = _both(columns, outer)
         where = f" where {self.condition(depth - 1, inner)}"
@@ -207,18 +256,19 @@ class Queries:
         ints = columns.get("int") or ["2"]
         not_ = rng.choice(["", "not "])
         if draw < 0.35:
-            text, _ = self.select(depth, columns, 1)
+            text, _ = self.rows(depth, columns, 1)
             return f"{not_}exists ({text})"
         if draw < 0.75 or self.sqlite:
             if rng.random() < 0.2:
                 text, _ = self.select(depth, columns, 2, types=["int", "int"])
                 return f"({rng.choice(ints)}, {rng.choice(ints)}) {not_}in ({text})"
-            text, _ = self.select(depth, columns, 1, types=["int"])
-            return f"{rng.choice(ints)} {not_}in ({text})"
+            text, _ = self.rows(depth, columns, 1, types=["int"])
+            made = f"{rng.choice(ints)} {not_}in ({text})"
+            return f"({made}) is {not_}null" if rng.random() < 0.1 else made
         text, _ = self.select(depth, columns, 1, types=["int"])
         return f"{rng.choice(ints)} {self.comparison()} {rng.choice(['any', 'all'])} ({text})"
 
-    def condition(self, depth: int, columns: Columns) -> str:
+    def condition(self, depth: int, columns: Columns) -> str:  # noqa: PLR0911 - one line a kind
         rng = self.rng
         draw = rng.random()
         ints = columns.get("int") or ["2"]
@@ -230,7 +280,9 @@ class Queries:
             return f"{rng.choice(ints)} is {rng.choice(['', 'not '])}null"
         if draw < 0.55 and columns.get("text"):
             return f"{rng.choice(columns['text'])} {rng.choice(['= ', '<> ', 'like '])}'{rng.choice(_TEXTS)}'"
-        if draw < 0.6:
+        if draw < 0.57:
+            return f"{rng.choice(ints)} is {rng.choice(['', 'not '])}distinct from {rng.choice(ints)}"
+        if draw < 0.62:
             return f"not ({self.condition(depth - 1, columns)})"
         other = rng.choice(ints) if rng.random() < 0.7 else str(rng.randint(0, 4))
         if depth > 0 and rng.random() < 0.15:

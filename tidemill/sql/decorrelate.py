@@ -25,7 +25,9 @@ from tidemill.sql.plan import (
     Node,
     Project,
     SetOp,
+    Temporal,
     TopK,
+    Unnest,
     Window,
     free,
     nodes,
@@ -79,7 +81,7 @@ def unnested(names: Names, outer: Node, plan: Node, *, derive: bool = True) -> U
 def can_fail(names: Names, plan: Node) -> bool:
     """Return whether some row may be an error in a plan."""
     for node in nodes(plan):
-        if isinstance(node, AtMostOne):
+        if isinstance(node, (AtMostOne, Unnest)):  # a table function may be asked for too much
             return True
         for e in node.expressions:
             parts = [p for p in (e.argument, e.condition) if isinstance(p, Expr)] if isinstance(e, Aggregate) else [e]
@@ -180,9 +182,22 @@ class _Push:
     def project(self, node: Project) -> tuple[Node, At]:
         below, at = self.push(node.input)
         named = [(f, renamed(e, at)) for f, e in node.named]
-        passed = [(f, Column(f.name)) for f in self.fields(at)]
+        passed = [(self.names.again(f), Column(f.name)) for f in self.fields(at)]  # another may read what is below, too
         columns = (*node.columns, *(f for f, _ in passed))
-        return Project(input=below, named=(*named, *passed), columns=columns), at
+        made = Project(input=below, named=(*named, *passed), columns=columns)
+        return made, {o: Column(f.name) for o, (f, _) in zip(at, passed, strict=True)}
+
+    def temporal(self, node: Temporal) -> tuple[Node, At]:
+        below, at = self.push(node.input)
+        begin, end = (None if e is None else renamed(e, at) for e in (node.begin, node.end))
+        return attrs.evolve(node, input=below, begin=begin, end=end, columns=(*node.columns, *self.fields(at))), at
+
+    def unnest(self, node: Unnest) -> tuple[Node, At]:
+        below, at = self.push(node.input)
+        arguments = tuple(renamed(e, at) for e in node.arguments)
+        nothing = None if node.nothing is None else renamed(node.nothing, at)
+        columns = (*node.columns, *self.fields(at))
+        return attrs.evolve(node, input=below, arguments=arguments, nothing=nothing, columns=columns), at
 
     def join(self, node: Join) -> tuple[Node, At]:
         left, right = self.is_open(node.left), self.is_open(node.right)
@@ -296,5 +311,6 @@ def when_empty(aggregate: Expr, value: Expr) -> Expr:
 
 _RULES: Final[dict[type[Node], Callable[[_Push, Any], tuple[Node, At]]]] = {
     Filter: _Push.filter, Project: _Push.project, Join: _Push.join, Group: _Push.group, Window: _Push.window,
+    Unnest: _Push.unnest, Temporal: _Push.temporal,
     TopK: _Push.top_k, Distinct: _Push.distinct, AtMostOne: _Push.at_most_one, SetOp: _Push.set_op,
 }  # fmt: skip

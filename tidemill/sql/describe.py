@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from tidemill.expressions.display import display
 from tidemill.expressions.expr import Column, Expr
 from tidemill.sql import plan as p
 from tidemill.sql.scopes import plain, shown
 
+_MOST_LETTERS: Final = 50
+"""Of the text of a node."""
 
-def described(root: p.Node) -> str:
-    """Return a plan as text; a node that is read twice is written out once."""
+
+def described(root: p.Node, text: str) -> str:
+    """Return a plan as text, with the places in SQL text; a node that is read twice is written out once."""
     lines: list[str] = []
     numbers: dict[int, int] = {}
     todo: list[tuple[p.Node, int]] = [(root, 0)]
@@ -22,12 +26,22 @@ def described(root: p.Node) -> str:
             lines.append(f"{indent}(as at {numbers[id(node)]})")
             continue
         numbers[id(node)] = len(numbers) + 1
-        lines.append(f"{indent}{numbers[id(node)]} {_line(node)}")
+        lines.append(f"{indent}{numbers[id(node)]} {_line(node)}{_place(node, text)}")
         todo += [(i, depth + 1) for i in reversed(node.inputs)]
         if isinstance(node, p.Recursive) and id(node.block) not in numbers:
             numbers[id(node.block)] = 0
             todo += [(b.value, depth + 1) for b in reversed(node.block.bindings)]
     return "\n".join(lines)
+
+
+def _place(node: p.Node, text: str) -> str:
+    """Return the line of what a node stands for, and how it begins."""
+    if node.span is None:
+        return ""
+    start, end = node.span
+    words = " ".join(text[start:end].split())
+    words = words if len(words) <= _MOST_LETTERS else words[:_MOST_LETTERS] + "..."
+    return f"  [line {text.count(chr(10), 0, start) + 1}: {words}]"
 
 
 def _line(node: p.Node) -> str:  # noqa: PLR0911 - one line a node
@@ -43,6 +57,11 @@ def _line(node: p.Node) -> str:  # noqa: PLR0911 - one line a node
     if isinstance(node, p.Group):
         keys = f" by {_named(node.keys)}" if node.keys else ""
         return f"{kind}{keys}: {_named(node.aggregates)}"
+    if isinstance(node, p.Temporal):
+        ends = ((" from ", node.begin), (" to ", node.end))
+        return kind + "".join(word + _text(e) for word, e in ends if e is not None)
+    if isinstance(node, p.Unnest):
+        return f"{kind} {node.function.name}({_each(node.arguments, ', ')}){' or NULL' * node.outer}"
     if isinstance(node, p.Window):
         return f"{kind} {_named(node.calls)}"
     if isinstance(node, p.TopK):

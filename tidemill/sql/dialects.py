@@ -26,6 +26,8 @@ class Dialect:
     """Whether WHERE sees what SELECT names."""
     aliases_in_having: bool = True
     """Whether HAVING and SELECT see what SELECT names."""
+    keys_in_place: bool = False
+    """Whether the columns of USING stay where the left side has them; else they come first."""
     functions: frozenset[str] | None = None
     """The functions and aggregates of the library that mean the same in the dialect; None for all."""
     instead: Mapping[str, str] = attrs.field(factory=dict)
@@ -91,6 +93,7 @@ DIALECTS: Final = {
         aliases_in_where=True,
         functions=_DUCKDB,
         instead=_MEANT_IN_DUCKDB,
+        keys_in_place=True,
     ),
     **{
         name: Dialect(

@@ -19,6 +19,7 @@ from tidemill.expressions.functions import FUNCTIONS, NULL
 from tidemill.expressions.functions.dates import extract
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.intervals import Interval
+from tidemill.expressions.room import MAX_DEPTH, too_deep
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules, narrowed
 from tidemill.expressions.sql_windows import window_call
@@ -42,6 +43,7 @@ OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "
 MIRRORED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 GROUPING: Final = "grouping"
 """The function of the registry that `grouping` stands for until the grouping sets are known: there is none."""
+_QUERIES: Final = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)
 
 
 class Expressions(ExpressionParser):
@@ -54,6 +56,7 @@ class Expressions(ExpressionParser):
         self.query = query
         self.windows: dict[str, exp.Window] = {}
         """The windows that the query's WINDOW names."""
+        self.depth = 0
 
     @property
     def special(self) -> Rules:
@@ -67,12 +70,17 @@ class Expressions(ExpressionParser):
 
     def expression(self, node: Any) -> Expr:
         """Return the expression that a node stands for; `SqlError` points to it if it is wrong."""
+        self.depth += not isinstance(node, exp.Paren)
         try:
+            if self.depth > MAX_DEPTH:  # before anything is done that takes long for each level
+                raise too_deep()
             return _folded(super().expression(node))
         except SqlError:
             raise
         except SchemaError as error:
             raise self.names.error(node, str(error.args[0])) from None
+        finally:
+            self.depth -= not isinstance(node, exp.Paren)
 
     def unsupported(self, node: Any, why: str = "") -> Any:
         """Return the error for what is not supported."""
@@ -250,7 +258,7 @@ class Expressions(ExpressionParser):
 
     def connected(self, node: exp.Expression) -> Expr:
         """Return a chain of AND or OR, however long, as one call."""
-        parts = [self.expression(p) for p in _chain(node, type(node))]
+        parts = [self.expression(p) for p in chain(node, type(node))]
         return Call("and" if isinstance(node, exp.And) else "or", tuple(parts))
 
     def window(self, node: exp.Window) -> Expr:
@@ -300,10 +308,12 @@ class Expressions(ExpressionParser):
         """Return whether a value, or a row of them, is one of several, or of a subquery's."""
         self.names.source.only(node, "this", "expressions", "query")
         query = node.args.get("query")
-        if query is None and len(node.expressions) == 1 and isinstance(node.expressions[0], (exp.Subquery, exp.Select)):
+        if query is None and len(node.expressions) == 1 and isinstance(node.expressions[0], _QUERIES):
             query = node.expressions[0]
         if query is not None:
             return self.compared(node.this, query, "eq", node)
+        if not node.expressions:
+            raise self.names.error(node, "IN without values")
         if isinstance(_bare(node.this), exp.Tuple):
             each = [self.rows_compared("eq", node.this, e, node) for e in node.expressions]
             return each[0] if len(each) == 1 else Call("or", tuple(each))
@@ -328,11 +338,11 @@ class Expressions(ExpressionParser):
         if isinstance(left, (exp.Any, exp.All)):
             left, right, name = right, left, MIRRORED[name]
         if isinstance(right, (exp.Any, exp.All)):
-            if not isinstance(_bare(right.this), (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)):
+            if not isinstance(_bare(right.this), _QUERIES):
                 raise self.unsupported(node, ": ANY and ALL are for subqueries: of a list, write IN")
             if isinstance(right, exp.Any):
                 return self.compared(left, right.this, name, node)
-            return ~self.compared(left, right.this, OPPOSITE[name], node)
+            return Call("not", (self.compared(left, right.this, OPPOSITE[name], node),))
         if isinstance(_bare(left), exp.Tuple) or isinstance(_bare(right), exp.Tuple):
             return self.rows_compared(name, left, right, node)
         return self.operator(node)
@@ -347,7 +357,7 @@ class Expressions(ExpressionParser):
         pairs = zip(map(self.expression, a.expressions), map(self.expression, b.expressions), strict=True)
         equal = [Call("eq", pair) for pair in pairs]
         both = equal[0] if len(equal) == 1 else Call("and", tuple(equal))
-        return both if name == "eq" else ~both
+        return both if name == "eq" else Call("not", (both,))
 
 
 _OTHER_PARTS: Final[dict[str, Callable[[Expr], Expr]]] = {
@@ -380,7 +390,8 @@ def _bare(node: Any) -> Any:
     return node
 
 
-def _chain(node: exp.Expression, kind: type) -> Iterator[exp.Expression]:
+def chain(node: exp.Expression, kind: type) -> Iterator[exp.Expression]:
+    """Iterate over the operands of a chain of AND, or of OR, however long."""
     todo = [node]
     while todo:
         part = todo.pop()

@@ -9,9 +9,7 @@ from typing import Any
 import attrs
 from sqlglot import exp
 
-from tidemill.errors import SchemaError
 from tidemill.expressions.aggregate_functions import Aggregate, count
-from tidemill.expressions.aggregates import bind_aggregate
 from tidemill.expressions.expr import Call, Column, Expr, lit
 from tidemill.expressions.schema import Field
 from tidemill.expressions.structure import key
@@ -170,13 +168,8 @@ class Grouping:
         assert isinstance(made, Aggregate)
         if isinstance(made.argument, Expr) and is_null(made.argument) and made.function in ("count", "count_distinct"):
             return lit(0)
-        try:
-            bound = bind_aggregate(made, made.function, names.schema([made]))
-        except SchemaError as error:
-            raise names.error(node, str(error.args[0])) from None
-        field = names.field(made.function, bound.output, nullable=bound.nullable)
-        self._aggregates[key(aggregate)] = field, made
-        return Column(field.name)
+        self._aggregates[key(aggregate)] = named = names.aggregate(made, node)
+        return Column(named[0].name)
 
     def grouping(self, call: Call, node: Any) -> Expr:
         """Return the column that says which keys are not in a row's grouping set, a bit each."""

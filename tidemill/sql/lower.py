@@ -12,6 +12,7 @@ import attrs
 
 from tidemill.collections.collection import Collection, Grouped
 from tidemill.collections.recursion import LetRec, one_row_a_key
+from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.expr import Alias, Call, Column, Expr, col, lit
 from tidemill.expressions.functions import common_type
 from tidemill.expressions.schema import Field, Schema, unused_name
@@ -89,7 +90,7 @@ class Lowering:
         given = [Alias(rows.column(f.name), n) for f, n in zip(fields, names, strict=True)]
         return rows.collection.select(*given)
 
-    def computed(self, rows: Rows, named: Sequence[tuple[str, str, Expr]]) -> Rows:
+    def computed(self, rows: Rows, named: Sequence[tuple[str, str, Expr]], emit: str = "on_update") -> Rows:
         """Return the rows with further columns: the plan's name of each, the one it would like, and what it is."""
         if not named:
             return rows
@@ -99,7 +100,7 @@ class Lowering:
             taken.append(own)
             given.append(Alias(rows.over(expression), own))
             at[name] = own
-        return Rows(rows.collection.with_columns(*given), at)
+        return Rows(rows.collection.with_columns(*given, emit=emit), at)
 
     # -- one rule a node ----------------------------------------------------------------------------------------------
 
@@ -123,6 +124,15 @@ class Lowering:
         (rows,) = self.below(node)
         return Rows(rows.collection.filter(*map(rows.over, _guarded(self.names, node.conditions))), rows.at)
 
+    def temporal(self, node: p.Temporal) -> Rows:
+        (rows,) = self.below(node)
+        begin, end = (None if e is None else rows.over(e) for e in (node.begin, node.end))
+        clock = node.clock
+        if clock is not None:
+            (shown_by,) = clock.schema.names
+            clock = clock.select(Alias(col(shown_by).cast(node.clock_type), shown_by))
+        return Rows(rows.collection.temporal_filter(begin, end, clock=clock), rows.at)
+
     def group(self, node: p.Group) -> Rows:
         (rows,) = self.below(node)
         fields = [f for f, _ in (*node.keys, *node.aggregates)]
@@ -136,7 +146,33 @@ class Lowering:
 
     def window(self, node: p.Window) -> Rows:
         (rows,) = self.below(node)
-        return self.computed(rows, [(f.name, shown(f), e) for f, e in node.calls])
+        emit = "on_close" if node.on_close else "on_update"
+        return self.computed(rows, [(f.name, shown(f), e) for f, e in node.calls], emit)
+
+    def unnest(self, node: p.Unnest) -> Rows:
+        (rows,) = self.below(node)
+        kept = {n: at for n, at in rows.at.items() if n in {f.name for f in node.columns}}
+        arguments = [(f"argument#{i}", "argument", a) for i, a in enumerate(node.arguments)]
+        given = self.computed(rows, arguments)
+        names = [given.at[n] for n, _, _ in arguments]
+        some = given.collection
+        missing = [col(n).is_null() for n in names if some.schema.field(n).nullable]
+        if missing:
+            some = some.filter(*(~m for m in missing))
+        taken = list(dict.fromkeys(kept.values()))
+        own: list[str] = []
+        for field in node.made:
+            own.append(unused_name(shown(field), [*taken, *own]))
+        made = apply_table(some, attrs.evolve(node.function, names=tuple(own)), names, keep=taken)
+        if node.outer:
+            empty: list[Expr] = list(missing)
+            if node.nothing is not None:
+                empty.append(Call("coalesce", (given.over(node.nothing), lit(False))))
+            if empty:
+                alone = given.collection.filter(reduce(lambda a, b: a | b, empty))
+                nulls = (Alias(lit(None).cast(f.dtype), n) for f, n in zip(node.made, own, strict=True))
+                made = made.concat(alone.select(*map(col, taken), *nulls))
+        return Rows(made, {**kept, **dict(zip((f.name for f in node.made), own, strict=True))})
 
     def top_k(self, node: p.TopK) -> Rows:
         (rows,) = self.below(node)
@@ -218,7 +254,7 @@ class Lowering:
     # -- joins --------------------------------------------------------------------------------------------------------
 
     def join(self, node: p.Join) -> Rows:
-        left, right = self.below(node)
+        left, right = map(narrowed, self.below(node))
         keys, rest = [], []
         own = {f.name for f in node.left.columns}, {f.name for f in node.right.columns}
         for condition in node.conditions:
@@ -254,7 +290,9 @@ class Lowering:
             names: list[str] = []
             for side, (e, dtype) in enumerate(zip((a, b), types, strict=True)):
                 kept = side == 0 and node.how != "full"
-                unread = node.how in ("semi", "anti") or self.reads[getattr(e, "name", "")] <= 1
+                rows, own = (left, right)[side], getattr(e, "name", "")
+                alone = [*rows.at.values()].count(rows.at.get(own, "")) == 1  # no other name means the same column
+                unread = node.how in ("semi", "anti") or (alone and self.reads[own] <= 1)
                 same = node.how == "inner" and dtype != FLOAT64
                 if (
                     isinstance(e, Column)
@@ -295,6 +333,14 @@ class Lowering:
             right.collection, on=on or [], how=how, suffix=suffix, where=where, nulls_equal=nulls_equal
         )
         return Rows(made, left.at if how in ("semi", "anti") else at)
+
+
+def narrowed(rows: Rows) -> Rows:
+    """Return the rows without columns of which the plan knows nothing: joins of joins would double them each time."""
+    known = dict.fromkeys(rows.at.values())
+    if not known or len(known) == len(rows.collection.schema):
+        return rows
+    return Rows(rows.collection.select(*map(col, known)), rows.at)
 
 
 def _once(name: str, wanted: list[tuple[str, str]], side: int) -> bool:
@@ -338,4 +384,5 @@ _RULES: dict[type[p.Node], Any] = {
     p.Get: Lowering.get, p.Values: Lowering.values, p.Project: Lowering.project, p.Filter: Lowering.filter,
     p.Group: Lowering.group, p.Window: Lowering.window, p.TopK: Lowering.top_k, p.Distinct: Lowering.distinct,
     p.AtMostOne: Lowering.at_most_one, p.SetOp: Lowering.set_op, p.Recursive: Lowering.recursive, p.Join: Lowering.join,
+    p.Unnest: Lowering.unnest, p.Temporal: Lowering.temporal,
 }  # fmt: skip

@@ -13,11 +13,13 @@ import attrs
 
 from tidemill.expressions.expr import Column, Expr
 from tidemill.expressions.schema import Field
+from tidemill.expressions.types import DType
 from tidemill.sql.trees import Sub, walked
 
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
     from tidemill.expressions.sort_keys import SortKey
+    from tidemill.sql.table_functions import Numbered
 
 Named: TypeAlias = "tuple[Field, Expr]"
 """A column, and what it is computed by."""
@@ -29,6 +31,8 @@ class Node:
 
     columns: tuple[Field, ...]
     """Its columns; those below it are not seen above, but where a node says so."""
+    span: tuple[int, int] | None = None
+    """Where in the text what it stands for begins and ends."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -92,6 +96,20 @@ class Filter(OneInput):
 
 
 @attrs.frozen(eq=False, kw_only=True)
+class Temporal(OneInput):
+    """The rows from one moment on, to another, as a clock shows them, or the dataflow's own times do."""
+
+    begin: Expr | None
+    end: Expr | None
+    clock: Collection | None
+    clock_type: DType
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return tuple(e for e in (self.begin, self.end) if e is not None)
+
+
+@attrs.frozen(eq=False, kw_only=True)
 class Join(Node):
     """Pairs of rows: how is inner, left or full; or the left rows with or without a partner: semi, anti."""
 
@@ -126,10 +144,29 @@ class Window(OneInput):
     """The rows with the values of window calls behind them."""
 
     calls: tuple[Named, ...]
+    on_close: bool = False
+    """Whether rows come once and for all, when the watermark has passed all that their values depend on."""
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
         return tuple(e for _, e in self.calls)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Unnest(OneInput):
+    """Each row beside those that a table function makes of it; none of them where an argument is NULL."""
+
+    function: Numbered
+    arguments: tuple[Expr, ...]
+    made: tuple[Field, ...]
+    outer: bool = False
+    """Whether a row for which there are none is kept, beside NULLs."""
+    nothing: Expr | None = None
+    """The condition under which there are none, but for arguments that are NULL."""
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return self.arguments if self.nothing is None else (*self.arguments, self.nothing)
 
 
 @attrs.frozen(eq=False, kw_only=True)

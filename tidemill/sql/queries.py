@@ -44,7 +44,7 @@ class Queries:
         if isinstance(node, exp.Values):
             return inner.values(node, scope)
         if isinstance(node, exp.Subquery):
-            self.names.source.only(node, "this", "with_", "alias", "order", "limit", "offset", "joins")
+            self.names.source.only(node, "this", "with_", "alias", "order", "limit", "offset", "joins", "pivots")
             return inner.ordered(inner(node.this, scope), node, scope)
         if isinstance(node, exp.Paren):
             return inner(node.this, scope)
@@ -142,6 +142,8 @@ class Queries:
         rows = []
         for row in node.expressions:
             given = row.expressions if isinstance(row, exp.Tuple) else [row]
+            if not given:
+                raise names.error(row, "a row of VALUES without values")
             rows.append([parser.expression(e) for e in given])
             if len(given) != len(rows[0]):
                 raise names.error(row, f"a row of VALUES has {len(given)} values, and the first one {len(rows[0])}")

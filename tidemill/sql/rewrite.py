@@ -1,5 +1,7 @@
 """Rewrites of plans: comma joins and conditions become joins by equal columns. None of them adds an error of a row.
 
+An outer join becomes an inner one where a condition drops the rows that lack a partner.
+
 What may fail is evaluated after what cannot, in the order in which it was written; other conditions go to where the
 columns that they read come together. Passes of the library do the rest: filters further down, columns that nobody
 reads, limits to ranks, filters by one row.
@@ -11,8 +13,9 @@ from collections.abc import Sequence
 
 import attrs
 
-from tidemill.expressions.expr import Call, Expr
-from tidemill.expressions.structure import key
+from tidemill.expressions.expr import Call, Cast, Column, Expr
+from tidemill.expressions.functions import FUNCTIONS
+from tidemill.expressions.structure import key, resolve
 from tidemill.sql.plan import Block, Filter, Join, Node, Recursive
 from tidemill.sql.scopes import Names
 from tidemill.sql.trees import columns_of
@@ -24,6 +27,7 @@ class Rewriter:
     def __init__(self, names: Names) -> None:
         self.names = names
         self.made: dict[int, Node] = {}
+        self.graphs: dict[int, tuple[list[Node], list[Expr]]] = {}
         self.kept: list[Node] = []
         """The nodes whose identity stands in ``made``: they live as long."""
         self.blocks: set[int] = set()
@@ -56,11 +60,18 @@ class Rewriter:
 
     def relations(self, node: Node) -> Sequence[Node]:
         """Return what a node is made of: of filters and inner joins, what these join."""
-        return _gathered(node)[0] if _is_graph(node) else node.inputs
+        return self.gathered(node)[0] if _is_graph(node) else node.inputs
+
+    def gathered(self, node: Node) -> tuple[list[Node], list[Expr]]:
+        """Return what filters and inner joins join, and all their conditions, the inner ones first."""
+        if id(node) not in self.graphs:
+            self.graphs[id(node)] = _gathered(node)
+            self.kept.append(node)
+        return self.graphs[id(node)]
 
     def rewritten(self, node: Node) -> Node:
         if _is_graph(node):
-            relations, conditions = _gathered(node)
+            relations, conditions = self.gathered(node)
             return self.ordered([self.made[id(r)] for r in relations], conditions, node)
         if isinstance(node, Join):
             conditions = [c for one in node.conditions for c in factored(one)]
@@ -82,7 +93,7 @@ class Rewriter:
         for relation in relations:
             own = {f.name for f in relation.columns}
             mine = [c for c in free if (read := columns_of(c) & every) and read <= own and columns_of(c) <= own]
-            sides.append((_filtered(relation, mine), own))
+            sides.append((_filtered(relation, mine, node.span), own))
             free = [c for c in free if all(c is not m for m in mine)]
         current, known = sides.pop(0)
         while sides:
@@ -94,8 +105,8 @@ class Rewriter:
             columns = (*current.columns, *side.columns)
             current = Join(left=current, right=side, how="inner", conditions=tuple(now), columns=columns)
         rest = [*free, *failing]
-        made = _filtered(current, rest)
-        return attrs.evolve(made, columns=node.columns) if isinstance(made, (Filter, Join)) else made
+        made = _filtered(current, rest, node.span)
+        return attrs.evolve(made, columns=node.columns, span=node.span) if isinstance(made, (Filter, Join)) else made
 
 
 def _is_graph(node: Node) -> bool:
@@ -103,12 +114,13 @@ def _is_graph(node: Node) -> bool:
 
 
 def _gathered(node: Node) -> tuple[list[Node], list[Expr]]:
-    """Return what filters and inner joins join, and all their conditions, the inner ones first."""
     relations: list[Node] = []
     conditions: list[tuple[int, Expr]] = []
     todo = [(node, 0)]
     while todo:
         part, depth = todo.pop()
+        if isinstance(part, Join) and part.how in ("left", "full"):
+            part = _without_lone_rows(part, [c for _, c in conditions])
         if isinstance(part, Filter):
             conditions += [(depth, c) for c in part.conditions]
             todo.append((part.input, depth + 1))
@@ -121,8 +133,50 @@ def _gathered(node: Node) -> tuple[list[Node], list[Expr]]:
     return relations, [c for _, c in ordered]
 
 
-def _filtered(node: Node, conditions: list[Expr]) -> Node:
-    return Filter(input=node, conditions=tuple(conditions), columns=node.columns) if conditions else node
+def _without_lone_rows(join: Join, conditions: list[Expr]) -> Join:
+    """Return an outer join as one of less rows, where conditions are true for none that lack a partner."""
+    left, right = ({f.name for f in side.columns} for side in join.inputs)
+    needs_left = any(rejects_nulls(c, left) for c in conditions)
+    needs_right = any(rejects_nulls(c, right) for c in conditions)
+    if join.how == "left":
+        return attrs.evolve(join, how="inner") if needs_right else join
+    if needs_left and needs_right:
+        return attrs.evolve(join, how="inner")
+    if needs_right:
+        return attrs.evolve(join, how="left", left=join.right, right=join.left)
+    return attrs.evolve(join, how="left") if needs_left else join
+
+
+def rejects_nulls(condition: Expr, names: set[str]) -> bool:
+    """Return whether a condition cannot be true where all of some columns are NULL."""
+    if isinstance(condition, Call) and condition.function in ("and", "or"):
+        several = any if condition.function == "and" else all
+        return several(rejects_nulls(p, names) for p in condition.args)
+    if isinstance(condition, Call) and condition.function == "not":
+        (inner,) = condition.args
+        if isinstance(inner, Call) and inner.function == "is_null":
+            return _is_null_with(inner.args[0], names)
+    return _is_null_with(condition, names)
+
+
+def _is_null_with(expression: Expr, names: set[str]) -> bool:
+    """Return whether an expression is NULL where all of some columns are."""
+    plain = resolve(expression)
+    if isinstance(plain, Column):
+        return plain.name in names
+    if isinstance(plain, Call) and plain.function == "in":
+        return _is_null_with(plain.args[0], names)
+    if isinstance(plain, Call):
+        function = FUNCTIONS.get(plain.function)
+        if function is None or function.sees_null or function.lazy:
+            return False
+    return isinstance(plain, (Call, Cast)) and any(_is_null_with(p, names) for p in plain.parts)
+
+
+def _filtered(node: Node, conditions: list[Expr], span: tuple[int, int] | None) -> Node:
+    if not conditions:
+        return node
+    return Filter(input=node, conditions=tuple(conditions), columns=node.columns, span=span)
 
 
 def _connects(condition: Expr, known: set[str], own: set[str]) -> bool:

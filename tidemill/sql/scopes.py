@@ -10,6 +10,8 @@ import attrs
 from sqlglot import exp
 
 from tidemill.errors import SchemaError, SqlError, did_you_mean
+from tidemill.expressions.aggregate_functions import Aggregate
+from tidemill.expressions.aggregates import bind_aggregate
 from tidemill.expressions.binding import bind, bind_predicate
 from tidemill.expressions.bound import Bound
 from tidemill.expressions.expr import Column, Expr
@@ -111,6 +113,14 @@ class Names:
             return self.fields[expression.name], expression
         made, bound = self.typed(expression, node)
         return self.field(name, bound.dtype, nullable=bound.nullable), made
+
+    def aggregate(self, aggregate: Aggregate, node: Any) -> tuple[Field, Aggregate]:
+        """Return a new column that an aggregate of groups computes."""
+        try:
+            bound = bind_aggregate(aggregate, aggregate.function, self.schema([aggregate]))
+        except SchemaError as error:
+            raise self.error(node, str(error.args[0])) from None
+        return self.field(aggregate.function, bound.output, nullable=bound.nullable), aggregate
 
     def type_of(self, expression: Expr, node: Any) -> DType:
         """Return the type of an expression; that of a bare NULL is unknown."""

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from functools import reduce
+from typing import Any, Final
 
 import attrs
 from sqlglot import exp
 
 from tidemill.collections.building import Building
 from tidemill.collections.collection import Collection, own
+from tidemill.collections.recursion import one_row_a_key
 from tidemill.dataflow.graph import explain
 from tidemill.dataflow.nodes import Node as GraphNode
-from tidemill.errors import SchemaError, SqlError, TidemillError
+from tidemill.errors import GraphError, SchemaError, SqlError, TidemillError
 from tidemill.expressions.expr import Alias, Column, Expr, col
 from tidemill.expressions.room import with_room
 from tidemill.expressions.schema import Field, Schema
+from tidemill.sql.costs import cost
 from tidemill.sql.describe import described
 from tidemill.sql.dialects import Dialect, dialect_named
+from tidemill.sql.expressions import Expressions
 from tidemill.sql.lower import Lowering
 from tidemill.sql.plan import Get, Named, Node, Project
 from tidemill.sql.queries import Queries
@@ -52,11 +58,10 @@ def explain_sql(
         with _all_or_nothing(flow):
             script = _Script(flow, text, dialect_named(dialect), tables or {})
             script.made()
-            found.extend(f"{name}:\n{described(plan)}" if name else described(plan) for name, plan in script.plans)
-            lines = explain(flow.graph).splitlines()
-            numbers = [n.id for n in flow.graph.nodes[before:]]
-            new = [line for line in lines if any(line.lstrip().startswith(f"#{i} ") for i in numbers)]
-            found.append("operators:\n" + "\n".join(new))
+            for name, plan in script.plans:
+                shown_plan = described(plan, text)
+                found.append(f"{name}:\n{shown_plan}" if name else shown_plan)
+            found.append("operators:\n" + "\n".join(_new_operators(flow, before)))
             raise _EnoughError
 
     # Nothing stays, so a dataflow that was started may be asked, too.
@@ -67,6 +72,16 @@ def explain_sql(
     finally:
         flow.graph.frozen = frozen
     return "\n\n".join(found)
+
+
+def _new_operators(flow: Building, before: int) -> Iterator[str]:
+    """Iterate over the lines of operators that were added, each with what a change costs in it."""
+    numbered = {str(n.id): n for n in flow.graph.nodes[before:]}
+    for line in explain(flow.graph).splitlines():
+        number = re.match(r" *#(\d+) ", line)
+        if number and number[1] in numbered:
+            said = cost(numbered[number[1]])
+            yield f"{line}\n{' ' * number.end()}{said}" if said else line
 
 
 class _EnoughError(Exception):
@@ -184,9 +199,15 @@ class _Script:
         name = self.named(node.this.this)
         fields: list[Field] = []
         keys: list[list[str]] = []
+        unique: list[list[str]] = []
+        watermarks: list[exp.WatermarkColumnConstraint] = []
         for one in node.this.expressions:
             if isinstance(one, exp.ColumnDef):
-                fields.append(self.column(one, keys))
+                fields.append(self.column(one, keys, unique))
+            elif isinstance(one, exp.WatermarkColumnConstraint):
+                watermarks.append(one)
+            elif isinstance(one, exp.UniqueColumnConstraint) and isinstance(one.this, exp.Schema):
+                unique.append([self.dialect.written(e) for e in one.this.expressions])
             elif isinstance(one, exp.PrimaryKey):
                 keys.append(
                     [self.dialect.written(e.this if isinstance(e, exp.Ordered) else e) for e in one.expressions]
@@ -195,15 +216,14 @@ class _Script:
                 raise self.names.error(one, f"`{one.sql()}` in CREATE TABLE is not supported")
         if len(keys) > 1:
             raise self.names.error(node.this, f"table `{name}` has two primary keys")
-        key = keys[0] if keys else []
-        by_key = {self.dialect.key_of(f.name): f.name for f in fields}
-        found = [by_key.get(self.dialect.key_of(k)) for k in key]
-        if None in found:
-            raise self.names.error(node.this, f"no column `{key[found.index(None)]}` for the primary key of `{name}`")
-        chosen = [k for k in found if k is not None]
+        chosen = self.declared(fields, keys[0] if keys else [], f"the primary key of `{name}`", node.this)
+        alone = [self.declared(fields, one, f"UNIQUE of `{name}`", node.this) for one in unique]
         fields = [attrs.evolve(f, nullable=f.nullable and f.name not in chosen) for f in fields]
         try:
-            made = self.flow.input(name, Schema(tuple(fields)), key=chosen or None)
+            watermark = self.watermark(fields, watermarks, node.this)
+            made = self.flow.input(name, Schema(tuple(fields)), key=chosen or None, watermark=watermark)
+            for one in alone:
+                made = _unique(made, one, name)
         except SqlError:
             raise
         except TidemillError as error:
@@ -214,8 +234,31 @@ class _Script:
         smaller = {n: v for n, v in values.items() if not isinstance(v, Column)}
         self.add(name, made.with_columns(**smaller) if smaller else made)
 
-    def column(self, node: exp.ColumnDef, keys: list[list[str]]) -> Field:
-        """Return a column that CREATE TABLE declares; one that is the primary key is put to the keys."""
+    def declared(self, fields: list[Field], names: list[str], what: str, node: Any) -> list[str]:
+        """Return the columns that a constraint is about, by their own names."""
+        by_key = {self.dialect.key_of(f.name): f.name for f in fields}
+        for name in names:
+            if self.dialect.key_of(name) not in by_key:
+                raise self.names.error(node, f"no column `{name}` for {what}")
+        return [by_key[self.dialect.key_of(name)] for name in names]
+
+    def watermark(self, fields: list[Field], given: list[exp.WatermarkColumnConstraint], node: Any) -> Any:
+        """Return what WATERMARK FOR says: a column, and how long after later rows its rows may come."""
+        if not given:
+            return None
+        if len(given) > 1:
+            raise self.names.error(node, "a table has one WATERMARK")
+        (one,) = given
+        says = one.expression
+        (name,) = self.declared(fields, [self.dialect.written(one.this.this)], "WATERMARK", node)
+        late = says.this if isinstance(says, exp.Sub) else says
+        if not isinstance(late, exp.Column) or self.dialect.key(late.this) != self.dialect.key_of(name):
+            raise self.names.error(one, f"WATERMARK FOR {name} is AS {name}, or AS {name} - INTERVAL ...")
+        parser = Expressions(self.names, None, Queries(self.names, {}))
+        return (name, parser.expression(says.expression)) if isinstance(says, exp.Sub) else name
+
+    def column(self, node: exp.ColumnDef, keys: list[list[str]], unique: list[list[str]]) -> Field:
+        """Return a column that CREATE TABLE declares; if it is a key, or unique, that is put to the others."""
         self.source.only(node, "this", "kind", "constraints")
         name, nullable = self.dialect.written(node.this), True
         if node.args.get("kind") is None:
@@ -224,6 +267,8 @@ class _Script:
             kind = constraint.kind
             if isinstance(kind, exp.PrimaryKeyColumnConstraint):
                 keys.append([name])
+            elif isinstance(kind, exp.UniqueColumnConstraint):
+                unique.append([name])
             elif isinstance(kind, exp.NotNullColumnConstraint):
                 nullable = bool(kind.args.get("allow_null"))
             else:
@@ -254,7 +299,9 @@ class _Script:
         self.plans.append((name, plan))
         try:
             rows = Lowering(self.flow, self.names, [plan]).rows(plan)
-        except SchemaError as error:
+        except (SchemaError, GraphError) as error:
+            if self.flow.graph.frozen:  # which is no fault of the text
+                raise
             raise self.names.error(node, str(error.args[0])) from None
         chosen = zip(plan.columns, names, strict=True)
         return rows.collection.select(*(Alias(col(rows.at[f.name]), n) for f, n in chosen))
@@ -265,6 +312,16 @@ class _Script:
         if shown(field) != name:
             field = self.names.field(name, field.dtype, nullable=field.nullable)
         return field, made
+
+
+def _unique(rows: Collection, names: list[str], table: str) -> Collection:
+    """Return the rows of a table; two with the same values, none of them NULL, are an error of the step."""
+    what = f"UNIQUE ({', '.join(names)}) of table {table}:"
+    filled = [col(n).is_not_null() for n in names if rows.schema.field(n).nullable]
+    if not filled:
+        return one_row_a_key(rows, names, what)
+    missing = reduce(operator.or_, (~f for f in filled))
+    return one_row_a_key(rows.filter(*filled), names, what).concat(rows.filter(missing))
 
 
 @with_room

@@ -13,23 +13,26 @@ from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.expr import Call, Column, Expr, lit
 from tidemill.expressions.schema import Field
 from tidemill.expressions.sort_keys import SortKey, asc
-from tidemill.expressions.structure import key
+from tidemill.expressions.structure import key, resolve
 from tidemill.expressions.types import INT32
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall
+from tidemill.sql import clocks, tables
 from tidemill.sql.expressions import GROUPING, Expressions
 from tidemill.sql.grouping import Grouping, keys_of
-from tidemill.sql.plan import Distinct, Named, Node, Project, TopK, Values, Window
+from tidemill.sql.plan import Distinct, Group, Named, Node, Project, TopK, Window
 from tidemill.sql.scopes import Item, Names, Relation, Scope, Visible
-from tidemill.sql.sources import Environment, Sources, conjuncts, filtered, refuse_aggregates
+from tidemill.sql.sources import HIDDEN, Environment, Sources, conjuncts, filtered, one_row, refuse_aggregates
 from tidemill.sql.subqueries import applied
-from tidemill.sql.trees import Sub, is_null, mapped, walked
+from tidemill.sql.syntax import ON_CLOSE
+from tidemill.sql.trees import Sub, is_larger, is_null, mapped, walked
 
 _KNOWN = (
     "expressions", "from_", "joins", "where", "group", "having", "qualify", "windows", "distinct", "order", "limit",
     "offset", "with_", "hint", "laterals",
 )  # fmt: skip
+_MOST_PARTS = 100_000
 
 
 @attrs.define(eq=False)
@@ -110,7 +113,8 @@ class Select:
         names.source.only(node, *_KNOWN)
         if not node.expressions:
             raise names.error(node, "SELECT without columns")
-        item = Sources(names, self.environment, self.parent, self.query).item(node) or self.nothing()
+        self.generated(node)
+        item = Sources(names, self.environment, self.parent, self.query).item(node) or Item(one_row(names), (), ())
         aliases: dict[str, Expr] = {}
         inner = Scope(item, self.parent)
         windows = {names.dialect.key(w.this): w for w in node.args.get("windows") or ()}
@@ -136,8 +140,15 @@ class Select:
             qualify = [grouping.expression(e, node.args["qualify"]) for e in qualify]
             order = [(attrs.evolve(k, expression=grouping.expression(k.expression, n)), n) for k, n in order]
             on = [grouping.expression(e, node) for e in on]
-            plan = filtered(names, grouping.made(), self.conditions(having, node.args.get("having")), node)
+            groups = attrs.evolve(grouping.made(), span=names.source.span(node.args.get("group")))
+            plan = filtered(names, groups, self.conditions(having, node.args.get("having")), node)
+        is_grouped = isinstance(plan, Group)
         plan, replace = self.windowed(plan, items, qualify, order, on)
+        if node.meta.get(ON_CLOSE):
+            if not isinstance(plan, Window) or is_grouped:
+                reason = "EMIT ON WINDOW CLOSE is for SELECTs with OVER and without GROUP BY"
+                raise names.error(node, reason, "rows alone are released in order by `sort_buffer`")
+            plan = attrs.evolve(plan, on_close=True, calls=tuple((f, self.in_time(e)) for f, e in plan.calls))
         for one in items:
             one.expr = replace(one.expr)
         order = [(attrs.evolve(k, expression=replace(k.expression)), n) for k, n in order]
@@ -145,10 +156,27 @@ class Select:
         plan = filtered(names, plan, conditions, node)
         return self.projected(plan, items, order, [replace(e) for e in on], node)
 
-    def nothing(self) -> Item:
-        """Return one row, of which no column is seen."""
-        field = self.names.field("nothing", INT32, nullable=False)
-        return Item(Values(rows=((0,),), columns=(field,)), (), ())
+    def generated(self, node: exp.Select) -> None:
+        """Let a table function that stands as a column be a LATERAL VIEW."""
+        found = False
+        for place, one in enumerate(node.expressions):
+            call = one.this if isinstance(one, exp.Alias) else one
+            if not (isinstance(call, exp.Anonymous) and call.name.lower() in tables.SELECTED):
+                continue
+            if any(node.args.get(k) for k in ("group", "having", "qualify")) or found:
+                reason = f"{call.name.upper()} beside others, or with groups, is not supported as a column"
+                raise self.names.error(call, reason, "write it in FROM, as in LATERAL VIEW")
+            found = True
+            table, value = (exp.to_identifier(name, quoted=True) for name in ("(made)", "value"))
+            alias = exp.TableAlias(this=table, columns=[value])
+            view = exp.Lateral(this=call, view=True, alias=alias)
+            view.meta.update(call.meta, **{HIDDEN: True})
+            written = exp.to_identifier(self.names.source.written(one), quoted=True)
+            column = exp.Column(this=value.copy(), table=table.copy())
+            made = exp.Alias(this=column, alias=one.args["alias"] if isinstance(one, exp.Alias) else written)
+            made.meta.update(one.meta)
+            node.append("laterals", view)
+            node.expressions[place] = made
 
     def items(self, node: exp.Select, item: Item, parser: Expressions, aliases: dict[str, Expr]) -> list[Selected]:
         """Return the columns that are selected, with those that * stands for."""
@@ -170,6 +198,9 @@ class Select:
                 shown = self.names.source.written(one)
                 by = self.names.dialect.key_of(shown)
             if isinstance(one, exp.Alias):
+                if is_larger([expression], _MOST_PARTS):
+                    reason = f"`{shown}` has more than {_MOST_PARTS:,} parts, with what it reads by name"
+                    raise self.names.error(one, reason, "compute a part of it in a subquery")
                 aliases.setdefault(by, expression)
             found.append(Selected(shown, by, expression, one))
         return found
@@ -202,10 +233,12 @@ class Select:
         where = node.args.get("where")
         if where is None:
             return plan
-        conditions = conjuncts(parser.expression(where.this))
+        present, others = clocks.split(where.this)
+        conditions = [c for one in others for c in conjuncts(parser.expression(one))]
         for condition in conditions:
             refuse_aggregates(self.names, condition, where.this, "WHERE")
-        return filtered(self.names, plan, self.conditions(conditions, where), where.this)
+        plan = filtered(self.names, plan, self.conditions(conditions, where), where.this)
+        return clocks.clocked(self.names, plan, parser, present, self.environment)
 
     def conditions(self, conditions: list[Expr], node: Any) -> list[Expr]:
         """Return conditions, once they are known to be some; those with subqueries when these are joined."""
@@ -285,6 +318,16 @@ class Select:
             plan = Window(input=plan, calls=tuple(calls), columns=columns)
         return plan, replace
 
+    def in_time(self, call: Expr) -> Expr:
+        """Return a call with NULLs first, as watermarks have it, if what comes first in its order is never NULL."""
+        if not isinstance(call, WindowCall) or not call.window.order:
+            return call
+        first, *rest = call.window.order
+        plain = resolve(first.expression)
+        if isinstance(plain, Column) and not self.names.fields[plain.name].nullable and not first.descending:
+            first = attrs.evolve(first, nulls_first=True)
+        return attrs.evolve(call, window=attrs.evolve(call.window, order=(first, *rest)))
+
     def call_field(self, call: WindowCall, node: Any) -> Field:
         names = self.names
         schema = names.schema([call])
@@ -339,7 +382,10 @@ class Select:
             made = Distinct(input=made, columns=made.columns)
         if limits.ties and not keys:
             raise names.error(node.args["limit"], "FETCH ... WITH TIES without ORDER BY")
-        return Relation(cut(made, keys, limits) if limits.cuts else made, visible)
+        if limits.cuts:
+            made = cut(made, keys, limits)
+            made = attrs.evolve(made, span=names.source.span(node.args.get("order") or node.args.get("limit")))
+        return Relation(made, visible)
 
 
 def _has_aggregate(expression: Expr) -> bool:

@@ -9,15 +9,19 @@ import attrs
 from sqlglot import exp
 
 from tidemill.errors import did_you_mean
-from tidemill.expressions.aggregate_functions import Aggregate
-from tidemill.expressions.expr import Call, Column, Expr
+from tidemill.expressions.aggregate_functions import Aggregate, count
+from tidemill.expressions.expr import Call, Column, Expr, lit
+from tidemill.expressions.sort_keys import SortKey
+from tidemill.expressions.types import INT32
 from tidemill.expressions.windows.calls import WindowCall
+from tidemill.sql import tables
+from tidemill.sql.decorrelate import COUNTS
 from tidemill.sql.expressions import Expressions
-from tidemill.sql.plan import Filter, Join, Node, Project, free, read
+from tidemill.sql.plan import Filter, Group, Join, Named, Node, Project, TopK, Values, free, read
 from tidemill.sql.scopes import Item, Names, Relation, Scope, Visible
 from tidemill.sql.subqueries import filtered_by, joined, joined_laterally, resolved, swapped
 from tidemill.sql.syntax import COMMA
-from tidemill.sql.trees import renamed, subqueries, walked
+from tidemill.sql.trees import is_null, renamed, subqueries, walked
 
 Environment = Mapping[str, Callable[[], Relation]]
 """What tables' names mean: each gives the relation anew."""
@@ -27,6 +31,9 @@ _KINDS: Final = {
     ("RIGHT", ""): "right", ("RIGHT", "OUTER"): "right", ("FULL", ""): "full", ("FULL", "OUTER"): "full",
     ("LEFT", "SEMI"): "semi", ("LEFT", "ANTI"): "anti", ("", "SEMI"): "semi", ("", "ANTI"): "anti",
 }  # fmt: skip
+_METHODS: Final = {"": {*_KINDS.values()}, "NATURAL": {*_KINDS.values()}, "ASOF": {"inner", "left"}}
+HIDDEN: Final = "hidden"
+"""Whether * leaves out the columns of a LATERAL VIEW, in its meta data."""
 
 
 def fresh(names: Names, relation: Relation) -> Relation:
@@ -37,6 +44,11 @@ def fresh(names: Names, relation: Relation) -> Relation:
     new_names: dict[str, Expr] = {old: Column(new.name) for old, new in kept.items()}
     columns = tuple(attrs.evolve(c, expr=renamed(c.expr, new_names)) for c in relation.columns)
     return Relation(plan, columns)
+
+
+def one_row(names: Names) -> Node:
+    """Return one row, of which no column is seen."""
+    return Values(rows=((0,),), columns=(names.field("nothing", INT32, nullable=False),))
 
 
 class Sources:
@@ -59,45 +71,137 @@ class Sources:
         for join in select.args.get("joins") or ():
             found = self._join(found, join)
         for lateral in select.args.get("laterals") or ():
-            raise self.names.error(lateral, "LATERAL VIEW is not supported", "table functions are not there yet")
+            made = self._called(found, lateral, outer=False)
+            found = attrs.evolve(made, star=found.star) if lateral.meta.get(HIDDEN) else made
         return found
 
     def _with_joins(self, node: Any, left: Item | None = None) -> Item:
         found = self._one(node, left)
+        for pivot in node.args.get("pivots") or ():
+            found = self._pivoted(found, pivot)
         for join in node.args.get("joins") or ():
             found = self._join(found, join)
         return found
 
     def _one(self, node: Any, left: Item | None) -> Item:
+        if tables.is_call(node):
+            name = node.this.name.lower() if isinstance(node, exp.Table) else ""
+            return self._in_windows(node) if name in tables.WINDOWS else self._called(None, node, outer=False)
         if isinstance(node, exp.Table):
             return self._table(node)
         if isinstance(node, exp.Subquery):
-            self.names.source.only(node, "this", "alias", "joins")
+            self.names.source.only(node, "this", "alias", "joins", "pivots")
             if isinstance(node.this, (exp.Table, exp.Subquery)) and not node.args.get("alias"):
                 return self._with_joins(node.this)
             return self._aliased(self.query(node, self.parent), node.args.get("alias"), None)
         if isinstance(node, exp.Lateral):
             self.names.source.only(node, "this", "alias")
-            if not isinstance(node.this, exp.Subquery):
-                raise self._no_function(node.this)
             return self._aliased(self.query(node.this, Scope(left, self.parent)), node.args.get("alias"), None)
         if isinstance(node, exp.Values):
             return self._aliased(self.query(node, self.parent), node.args.get("alias"), None)
-        raise self._no_function(node)
+        raise self.names.error(node, f"{type(node).__name__.upper()} in FROM is not supported")
 
-    def _no_function(self, node: Any) -> Exception:
-        called = node.name if isinstance(node, exp.Anonymous) else type(node).__name__.upper()
-        return self.names.error(node, f"table function `{called}` in FROM is not supported")
+    def _pivoted(self, item: Item, node: exp.Pivot) -> Item:
+        """Return rows of groups with aggregates of each of some values of a column as columns."""
+        names = self.names
+        names.source.only(
+            node, "expressions", "fields", "alias", "columns", "identify_pivot_strings", "prefixed_pivot_columns",
+            "pivot_column_naming",
+        )  # fmt: skip
+        if len(node.args.get("fields") or ()) != 1 or not isinstance(node.args["fields"][0], exp.In):
+            raise names.error(node, "PIVOT is by values of one column that are written out: FOR column IN (...)")
+        parser = Expressions(names, Scope(item, self.parent), self.query)
+        within = node.args["fields"][0]
+        column, used = parser.expression(within.this), set(read([parser.expression(within.this)]))
+        named: list[Named] = []
+        visible: list[Visible] = []
+        is_spark = names.dialect.name == "spark"
+        for value in within.expressions:
+            aliased = isinstance(value, exp.PivotAlias)
+            given = parser.expression(value.this if aliased else value)
+            by = value.args["alias"].name if aliased else value.name or names.source.written(value)
+            is_value = names.condition(column.is_null() if is_null(given) else column == given, value, "PIVOT")
+            for one in node.expressions:
+                made = parser.expression(one.this if isinstance(one, exp.Alias) else one)
+                if not isinstance(made, Aggregate):
+                    raise names.error(one, "PIVOT takes aggregates")
+                used |= read([made])
+                condition = is_value if made.condition is None else made.condition & is_value
+                field, aggregate = names.aggregate(attrs.evolve(made, condition=condition), one)
+                named.append((field, aggregate))
+                last = one.args["alias"].name if isinstance(one, exp.Alias) else names.source.written(one)
+                is_plain = len(node.expressions) == 1 and (is_spark or not isinstance(one, exp.Alias))
+                shown = by if is_plain else f"{by}_{last}"
+                result: Expr = Column(field.name)
+                if is_spark and made.function in COUNTS:  # which counts nothing where there is no row
+                    some = names.aggregate(count().filter(is_value), one)
+                    named.append(some)
+                    result = Call("case", (Column(some[0].name) > 0, result, lit(None)))
+                visible.append(Visible(shown, names.dialect.key_of(shown), result))
+        kept = [c for c in item.star if isinstance(c.expr, Column) and c.expr.name not in used]
+        keys = tuple((names.again(names.fields[c.expr.name]), c.expr) for c in kept)  # type: ignore[attr-defined]
+        group = Group(input=item.plan, keys=keys, aggregates=tuple(named), columns=tuple(f for f, _ in (*keys, *named)))
+        of_key = [Visible(c.name, c.key, Column(f.name)) for c, (f, _) in zip(kept, keys, strict=True)]
+        return self._aliased(Relation(group, (*of_key, *visible)), node.args.get("alias"), None)
+
+    # -- table functions ----------------------------------------------------------------------------------------------
+
+    def _called(self, left: Item | None, node: Any, *, outer: bool, made: Any = None) -> Item:
+        """Return rows beside those that a table function makes of each; without any, those that it makes alone."""
+        alias = node.args.get("alias")
+        if made is None:
+            made = self._meant(left, node)
+        call, keeps = made
+        item = left or Item(one_row(self.names), (), ())
+        plan, columns = tables.beside(self.names, item.plan, call, outer=outer or keeps)
+        own = self._aliased(Relation(plan, columns), alias, columns[0].key if alias is None else None)
+        if alias is not None and alias.this is not None and not alias.args.get("columns") and self._names_its_column:
+            dialect = self.names.dialect
+            first = Visible(dialect.written(alias.this), dialect.key(alias.this), columns[0].expr)
+            star = (first, *columns[1:])
+            own = Item(plan, star, ((dialect.key(alias.this), star),))
+        return Item(plan, (*item.star, *own.star), (*item.qualified, *own.qualified))
+
+    @property
+    def _names_its_column(self) -> bool:
+        """Whether the alias of a function's table names its column too."""
+        return self.names.dialect.folds
+
+    def _meant(self, left: Item | None, node: Any) -> tuple[tables.Made, bool]:
+        """Return what a call means, and whether it keeps rows for which it gives nothing."""
+        parser = Expressions(self.names, self.parent if left is None else Scope(left, self.parent), self.query)
+        found = tables.called(self.names, parser, node)
+        for argument in found[0].arguments:
+            refuse_aggregates(self.names, argument, node, "FROM")
+            if subqueries(argument):
+                raise self.names.error(node, "a subquery in a call of a table function is not supported")
+        return found
+
+    def _in_windows(self, node: exp.Table) -> Item:
+        """Return a table's rows in windows of time."""
+        call = node.this
+        first = call.expressions[0] if call.expressions else None
+        if isinstance(first, exp.Column):
+            first = exp.Table(this=first.this, db=first.args.get("table"), catalog=first.args.get("db"))
+        if not isinstance(first, (exp.Table, exp.Subquery)):
+            raise self.names.error(node, f"{call.name.upper()} takes a table first")
+        keys = first.args.get("keys") or []
+        first.set("keys", None)
+        given = self._one(first, None)
+        parser = Expressions(self.names, Scope(given, self.parent), self.query)
+        columns = [parser.expression(k) for k in keys]
+        found = tables.windows_of(self.names, parser, call, Relation(given.plan, given.star), columns)
+        return self._aliased(found, node.args.get("alias"), given.qualified[0][0] if given.qualified else None)
 
     def _table(self, node: exp.Table) -> Item:
-        self.names.source.only(node, "this", "alias", "db", "catalog", "joins")
-        if not isinstance(node.this, exp.Identifier):
-            raise self._no_function(node.this)
+        self.names.source.only(node, "this", "alias", "db", "catalog", "joins", "pivots")
         key = ".".join(self.names.dialect.key(p) for p in node.parts)
         made = self.environment.get(key)
         if made is None:
             raise self.names.error(node, f"no table `{key}`", did_you_mean(key, self.environment))
-        return self._aliased(made(), node.args.get("alias"), key)
+        found = made()
+        plan = attrs.evolve(found.plan, span=self.names.source.span(node))
+        return self._aliased(attrs.evolve(found, plan=plan), node.args.get("alias"), key)
 
     def _aliased(self, relation: Relation, alias: Any, key: str | None) -> Item:
         """Return an item of FROM, under the name and with the names of columns that AS gives."""
@@ -120,7 +224,7 @@ class Sources:
         self.names.source.only(node, "this", "on", "using", "kind", "side", "method")
         method = str(node.args.get("method") or "").upper()
         kind = _KINDS.get((str(node.side or "").upper(), str(node.kind or "").upper()))
-        if kind is None or method not in ("", "NATURAL"):
+        if kind is None or kind not in _METHODS.get(method, ()):
             words = " ".join(w for w in (method, node.side, node.kind) if w)
             raise self.names.error(node.this, f"{words} JOIN is not supported")
         on, using = node.args.get("on"), node.args.get("using")
@@ -129,16 +233,63 @@ class Sources:
         elif kind in ("right", "full") and self.has_comma and self.names.dialect.name != "spark":
             hint = "it binds closer in some dialects: write parentheses, or CROSS JOIN in place of the comma"
             raise self.names.error(node.this, f"{kind.upper()} JOIN after a comma", hint)
-        if (kind == "cross") != (on is None and not using and not method):
+        if (kind == "cross") != (on is None and not using and method != "NATURAL"):
             hint = "write CROSS JOIN for all pairs" if kind != "cross" else "leave the condition out, or write JOIN"
             reason = "a JOIN without ON or USING" if kind != "cross" else "a CROSS JOIN with a condition"
             raise self.names.error(node.this, reason, hint)
         lateral = isinstance(node.this, exp.Lateral)
+        if tables.is_call(node.this) and kind in ("inner", "cross", "left"):
+            made = self._meant(left, node.this) if self._is_lateral(node.this) else None
+            if made is not None and read(made[0].arguments) & {f.name for f in left.plan.columns}:
+                return self._beside(left, node, kind, made)
         right = self._with_joins(node.this, left if lateral else None)
         for key, _ in right.qualified:
             if any(key == known for known, _ in left.qualified):
                 raise self.names.error(node.this, f"table `{key}` is twice in FROM", "give one of them another name")
+        if method == "ASOF":
+            return self._nearest(left, right, kind, node)
         return self._joined(left, right, kind, node, lateral=lateral)
+
+    def _nearest(self, left: Item, right: Item, kind: str, node: exp.Join) -> Item:
+        """Return what ASOF JOIN gives: beside each left row the one nearest to it, by the only inequality."""
+        both = Item(left.plan, (*left.star, *right.star), (*left.qualified, *right.qualified))
+        keys = [self.names.dialect.key(n) for n in node.args.get("using") or ()]
+        pairs = [(self._key(left, k, node).expr, self._key(right, k, node)) for k in keys]
+        compared = [*["eq"] * (len(pairs) - 1), "ge"]
+        conditions: list[Expr] = [Call(how, (a, b.expr)) for how, (a, b) in zip(compared, pairs, strict=False)]
+        if (on := node.args.get("on")) is not None:
+            parser = Expressions(self.names, Scope(both, self.parent), self.query)
+            conditions = conjuncts(parser.expression(on))
+        conditions = [self.checked(c, on or node.this, "ON") for c in conditions]
+        own = {f.name for f in right.plan.columns}
+        found = [k for c in conditions if (k := _nearest_by(c, {f.name for f in left.plan.columns}, own)) is not None]
+        if len(found) != 1 or any(map(subqueries, conditions)):
+            reason = "ASOF JOIN has one inequality between what is on its left and on its right, and equalities"
+            raise self.names.error(node.this, reason)
+        columns = right.plan.columns
+        some = Filter(input=right.plan, conditions=tuple(conditions), columns=columns)
+        one = TopK(input=some, keys=(), order=tuple(found), count=1, columns=columns)
+        plan = joined_laterally(self.names, left.plan, one, kind, [])
+        dropped = {id(b) for _, b in pairs}
+        return Item(plan, tuple(c for c in both.star if id(c) not in dropped), both.qualified)
+
+    def _is_lateral(self, node: Any) -> bool:
+        """Return whether a call may read the columns to its left: not one whose first argument is a table."""
+        return not (isinstance(node, exp.Table) and node.this.name.lower() in tables.WINDOWS)
+
+    def _beside(self, left: Item, node: exp.Join, kind: str, made: Any) -> Item:
+        """Return the left rows beside what a table function makes of them."""
+        on = node.args.get("on")
+        always = on is None or (isinstance(on, exp.Boolean) and on.this)
+        if node.args.get("using") or node.args.get("method") or (kind == "left" and not always):
+            reason = "a table function of columns on its left is joined ON TRUE alone"
+            raise self.names.error(node.this, reason, "put the condition into a subquery: LATERAL (SELECT ... WHERE)")
+        found = self._called(left, node.this, outer=kind == "left", made=made)
+        if always:
+            return found
+        parser = Expressions(self.names, Scope(found, self.parent), self.query)
+        conditions = [self.checked(c, on, "ON") for c in conjuncts(parser.expression(on))]
+        return attrs.evolve(found, plan=filtered(self.names, found.plan, conditions, node))
 
     def _joined(self, left: Item, right: Item, kind: str, node: exp.Join, *, lateral: bool) -> Item:
         using = node.args.get("using") or ()
@@ -154,22 +305,22 @@ class Sources:
             parser = Expressions(self.names, Scope(both, self.parent), self.query)
             conditions = [self.checked(c, on, "ON") for c in conjuncts(parser.expression(on))]
         plan = self._plan(left, right, kind, conditions, node, lateral=lateral)
+        if isinstance(plan, Join):
+            plan = attrs.evolve(plan, span=self.names.source.span(node))
         if kind in ("semi", "anti"):
             return Item(plan, left.star, left.qualified)
         if not pairs:
             return Item(plan, both.star, both.qualified)
-        merged = []
+        merged = {}
         for a, b in pairs:
-            expr = (
-                a.expr
-                if kind in ("inner", "left")
-                else b.expr
-                if kind == "right"
-                else Call("coalesce", (a.expr, b.expr))
-            )
-            merged.append(Visible(a.name, a.key, expr))
-        rest = [c for c in both.star if all(c is not a and c is not b for a, b in pairs)]
-        return Item(plan, (*merged, *rest), both.qualified)
+            kept = {"inner": a.expr, "left": a.expr, "right": b.expr}.get(kind)
+            merged[id(a)] = Visible(a.name, a.key, Call("coalesce", (a.expr, b.expr)) if kept is None else kept)
+        own = {id(b) for _, b in pairs}
+        if self.names.dialect.keys_in_place:
+            star = [merged.get(id(c), c) for c in both.star if id(c) not in own]
+        else:
+            star = [*merged.values(), *(c for c in both.star if id(c) not in own and id(c) not in merged)]
+        return Item(plan, tuple(star), both.qualified)
 
     def _key(self, item: Item, key: str, node: exp.Join) -> Visible:
         found = [c for c in item.star if c.key == key]
@@ -224,6 +375,18 @@ class Sources:
         return left, right, made
 
 
+def _nearest_by(condition: Expr, left: set[str], right: set[str]) -> SortKey | None:
+    """Return the order in which the nearest rows of the right side come first, by an inequality with the left one."""
+    if not isinstance(condition, Call) or condition.function not in ("lt", "le", "gt", "ge"):
+        return None
+    a, b = condition.args
+    is_below = condition.function in ("gt", "ge")
+    for x, y, descending in ((a, b, is_below), (b, a, not is_below)):
+        if (read([x]) & left) and (read([y]) & right) and not read([x]) & right and not read([y]) & left:
+            return SortKey(y, descending, nulls_first=False)
+    return None
+
+
 def conjuncts(condition: Expr) -> list[Expr]:
     """Return the conditions that all have to be true for this one to be."""
     if isinstance(condition, Call) and condition.function == "and":
@@ -235,7 +398,8 @@ def filtered(names: Names, plan: Node, conditions: list[Expr], node: Any) -> Nod
     """Return the rows for which conditions are true, those with subqueries after the others."""
     simple = tuple(c for c in conditions if not subqueries(c))
     if simple:
-        plan = Filter(input=plan, conditions=simple, columns=plan.columns)
+        span = names.source.span(node)
+        plan = Filter(input=plan, conditions=simple, columns=plan.columns, span=span)
     for condition in conditions:
         if subqueries(condition):
             plan = filtered_by(names, plan, condition, node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -10,20 +11,24 @@ from tidemill.expressions.aggregate_functions import count, first
 from tidemill.expressions.aggregate_functions import max as max_of
 from tidemill.expressions.aggregate_functions import min as min_of
 from tidemill.expressions.expr import Call, Column, Expr, lit
+from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import BOOL, INT64
+from tidemill.expressions.windows.calls import WindowCall
 from tidemill.sql.decorrelate import Unnested, can_fail, grouped, unnested, when_empty
 from tidemill.sql.plan import AtMostOne, Distinct, Filter, Group, Join, Node, Project, TopK, free
 from tidemill.sql.scopes import Names
 from tidemill.sql.syntax import start_of
-from tidemill.sql.trees import Sub, is_null, mapped, renamed, subqueries
+from tidemill.sql.trees import Sub, is_larger, is_null, mapped, renamed, subqueries, walked
 
 NULL = lit(None)
+_MOST_PARTS = 1000
+"""Of conditions and values that are written over what lies below projections, each of which may double them."""
 
 
 def applied(names: Names, plan: Node, expression: Expr) -> tuple[Node, Expr]:
     """Return the rows with the values of all subqueries in an expression, and the expression over these."""
     known: set[int] = set()
-    for sub in subqueries(expression):
+    for sub, guard in _guarded(expression, ()):
         if id(sub.own) in known:
             continue
         known.add(id(sub.own))
@@ -31,9 +36,31 @@ def applied(names: Names, plan: Node, expression: Expr) -> tuple[Node, Expr]:
         for operand in sub.operands:
             plan, value = applied(names, plan, operand)
             operands.append(value)
-        plan, value = resolved(names, plan, attrs.evolve(sub, operands=tuple(operands)))
+        asking = Filter(input=plan, conditions=guard, columns=plan.columns) if guard and free(sub.plan) else plan
+        plan, value = resolved(names, plan, attrs.evolve(sub, operands=tuple(operands)), asking)
         expression = swapped(expression, sub, value)
     return plan, expression
+
+
+def _guarded(expression: Expr, guard: tuple[Expr, ...]) -> Iterator[tuple[Sub, tuple[Expr, ...]]]:
+    """Iterate over the subqueries in an expression, each with what CASE has to find for it to be asked."""
+    plain = resolve(expression)
+    if isinstance(plain, Sub):
+        yield plain, guard
+        return
+    if not isinstance(plain, Call) or plain.function != "case":
+        for part in plain.parts:
+            yield from _guarded(part, guard)
+        return
+    before = guard
+    *branches, default = plain.args
+    for condition, value in zip(branches[::2], branches[1::2], strict=True):
+        yield from _guarded(condition, before)
+        is_known = not subqueries(condition) and not any(isinstance(p, WindowCall) for p in walked(condition))
+        yield from _guarded(value, (*before, condition) if is_known else before)
+        if is_known:
+            before = (*before, Call("not", (Call("coalesce", (condition, lit(False))),)))
+    yield from _guarded(default, before)
 
 
 def swapped(expression: Expr, sub: Sub, value: Expr) -> Expr:
@@ -70,7 +97,10 @@ def partnered(names: Names, plan: Node, sub: Node, how: str, equal: list[Expr]) 
     while free(rows):
         if isinstance(rows, Project):
             inside: dict[str, Expr] = {f.name: e for f, e in rows.named}
-            conditions = [renamed(c, inside) for c in conditions]
+            below = [renamed(c, inside) for c in conditions]
+            if is_larger(below, _MOST_PARTS):
+                break
+            conditions = below
         elif isinstance(rows, Filter):
             conditions = [*rows.conditions, *conditions]
         elif not isinstance(rows, Distinct) and not (isinstance(rows, TopK) and _keeps_one(rows) and not equal):
@@ -104,31 +134,32 @@ def joined(  # noqa: PLR0917 - two sides, and how they meet
     return Join(left=left, right=right, how=how, conditions=tuple(conditions), columns=made)
 
 
-def resolved(names: Names, plan: Node, sub: Sub) -> tuple[Node, Expr]:
-    """Return the rows with the value of a subquery."""
+def resolved(names: Names, plan: Node, sub: Sub, asking: Node | None = None) -> tuple[Node, Expr]:
+    """Return the rows with the value of a subquery; those that ask for it may be fewer."""
+    asking = plan if asking is None else asking
     if sub.kind == "scalar":
-        return _scalar(names, plan, sub)
+        return _scalar(names, plan, sub, asking)
     if sub.kind == "exists":
-        return _exists(names, plan, sub.plan)
+        return _exists(names, plan, sub.plan, asking)
     for pair in zip(sub.operands, sub.values, strict=True):
         if not any(map(is_null, pair)):
             names.condition(Call(sub.comparison, pair), sub.node, "a comparison with a subquery")
     if len(sub.operands) == 1:
-        return _compared(names, plan, sub)
+        return _compared(names, plan, sub, asking)
     if sub.comparison != "eq":
         raise names.error(sub.node, "rows are compared with ANY by = and with ALL by <> only")
-    return _row_compared(names, plan, sub)
+    return _row_compared(names, plan, sub, asking)
 
 
 # -- scalar subqueries ------------------------------------------------------------------------------------------------
 
 
-def _scalar(names: Names, plan: Node, sub: Sub) -> tuple[Node, Expr]:
+def _scalar(names: Names, plan: Node, sub: Sub, asking: Node) -> tuple[Node, Expr]:
     (value,) = sub.values
     whole = _aggregated(sub.plan, value)
     if whole is not None:
         group, value, conditions = whole
-        plan, empty = _beside_group(names, plan, group)
+        plan, empty = _beside_group(names, plan, group, asking)
         value = renamed(value, empty)
         if conditions:
             both = [names.condition(renamed(c, empty), sub.node, "HAVING") for c in conditions]
@@ -151,7 +182,7 @@ def _scalar(names: Names, plan: Node, sub: Sub) -> tuple[Node, Expr]:
         field = names.field(field.name, field.dtype)
         one = Group(input=rows, keys=(), aggregates=((field, first(value, order_by=[value])),), columns=(field,))
         return joined(names, plan, one, "inner", []), Column(field.name)
-    made = unnested(names, plan, sub.plan, derive=single)
+    made = unnested(names, asking, sub.plan, derive=single)
     rows = made.plan
     if not single:
         rows = AtMostOne(input=rows, keys=tuple(made.at.values()), what=_called(names, sub), columns=rows.columns)
@@ -179,15 +210,17 @@ def _aggregated(plan: Node, value: Expr) -> tuple[Group, Expr, list[Expr]] | Non
         else:
             inside: dict[str, Expr] = {f.name: e for f, e in plan.named}
             value, conditions = renamed(value, inside), [renamed(c, inside) for c in conditions]
+            if is_larger([value, *conditions], _MOST_PARTS):
+                return None
         plan = plan.input
     return (plan, value, conditions) if isinstance(plan, Group) and not plan.keys else None
 
 
-def _beside_group(names: Names, plan: Node, group: Group) -> tuple[Node, dict[str, Expr]]:
+def _beside_group(names: Names, plan: Node, group: Group, asking: Node) -> tuple[Node, dict[str, Expr]]:
     """Return the rows beside the aggregates of their group, and what these are, also where there is no group."""
     if not free(group):
         return joined(names, plan, group, "inner", []), {}
-    made = _of_group(names, plan, group)
+    made = _of_group(names, asking, group)
     values: dict[str, Expr] = {f.name: when_empty(e, Column(f.name)) for f, e in group.aggregates}
     return joined(names, plan, made.plan, "left", made.conditions), values
 
@@ -214,12 +247,12 @@ def _with_outer(group: Group) -> Node:
 # -- marks ------------------------------------------------------------------------------------------------------------
 
 
-def _exists(names: Names, plan: Node, sub: Node) -> tuple[Node, Expr]:
+def _exists(names: Names, plan: Node, sub: Node, asking: Node) -> tuple[Node, Expr]:
     if not free(sub):
         number = names.field("rows", INT64, nullable=False)
         counted = Group(input=sub, keys=(), aggregates=((number, count()),), columns=(number,))
         return joined(names, plan, counted, "inner", []), Call("gt", (Column(number.name), lit(0)))
-    made = unnested(names, plan, sub)
+    made = unnested(names, asking, sub)
     return _marked(names, plan, made, [], [])
 
 
@@ -239,7 +272,7 @@ def _marked(names: Names, plan: Node, made: Unnested, values: list[Expr], condit
     return found, Call("not", (Call("is_null", (Column(mark.name),)),))
 
 
-def _compared(names: Names, plan: Node, sub: Sub) -> tuple[Node, Expr]:
+def _compared(names: Names, plan: Node, sub: Sub, asking: Node) -> tuple[Node, Expr]:
     """Return whether some row of a subquery compares: true, false, or NULL where a NULL leaves it open."""
     (x,), (y,) = sub.operands, sub.values
     known = not is_null(x) and not is_null(y)
@@ -254,7 +287,7 @@ def _compared(names: Names, plan: Node, sub: Sub) -> tuple[Node, Expr]:
         aggregates += zip(ends, (min_of(y), max_of(y)), strict=True)
     columns = tuple(f for f, _ in aggregates)
     group = Group(input=sub.plan, keys=(), aggregates=tuple(aggregates), columns=columns)
-    made = unnested(names, plan, sub.plan) if free(sub.plan) else Unnested(sub.plan, {}, derived=True)
+    made = unnested(names, asking, sub.plan) if free(sub.plan) else Unnested(sub.plan, {}, derived=True)
     if made.at:
         over, keys = grouped(names, group, made.plan, made.at)
         plan = joined(names, plan, over, "left", Unnested(over, keys, made.derived).conditions)
@@ -279,14 +312,14 @@ def _beyond(comparison: str, x: Expr, least: Expr, most: Expr) -> Expr:
     return Call(comparison, (x, most if comparison in ("lt", "le") else least))
 
 
-def _row_compared(names: Names, plan: Node, sub: Sub) -> tuple[Node, Expr]:
+def _row_compared(names: Names, plan: Node, sub: Sub, asking: Node) -> tuple[Node, Expr]:
     """Return whether a row is one of a subquery's; NULL where only NULLs stand against it."""
     pairs = list(zip(sub.operands, sub.values, strict=True))
     equal = [Call("eq", p) for p in pairs if not any(map(is_null, p))]
     maybe = [Call("or", (Call("eq", p), p[0].is_null(), p[1].is_null())) for p in pairs if not any(map(is_null, p))]
     columns, match = sub.plan.columns, lit(False)
     if len(equal) == len(pairs):
-        plan, match = _exists(names, plan, Filter(input=sub.plan, conditions=tuple(equal), columns=columns))
+        plan, match = _exists(names, plan, Filter(input=sub.plan, conditions=tuple(equal), columns=columns), asking)
     possible = Filter(input=sub.plan, conditions=tuple(maybe), columns=columns) if maybe else sub.plan
-    plan, open_ = _exists(names, plan, possible)
+    plan, open_ = _exists(names, plan, possible, asking)
     return plan, Call("case", (match, lit(True), open_, NULL, lit(False)))

@@ -20,6 +20,8 @@ SPAN: Final = "span"
 """Where a node begins and ends, in its meta data."""
 LIMITS: Final = "limits"
 """What a WITH MUTUALLY RECURSIVE says of its iterations, in its meta data."""
+ON_CLOSE: Final = "on close"
+"""Whether a SELECT gives rows once their windows are closed, in its meta data."""
 COMMA: Final = "comma"
 """Whether a join is a comma in FROM, in its meta data."""
 _SPECIAL: Final = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
@@ -41,6 +43,16 @@ class Source:
         """Return a node as the user wrote it, where that is known."""
         span = node.meta.get(SPAN)
         return self.text[span[0] : span[1]] if span else node.sql()
+
+    def span(self, node: Any) -> tuple[int, int] | None:
+        """Return where a node begins and ends, where that is known."""
+        if not isinstance(node, exp.Expression):
+            return None
+        if SPAN in node.meta:
+            return node.meta[SPAN]  # type: ignore[no-any-return]
+        metas = [n.meta for n in node.walk() if n.meta]
+        spans = [m[SPAN] for m in metas if SPAN in m] + [(m["start"], m["end"] + 1) for m in metas if "start" in m]
+        return (min(a for a, _ in spans), max(b for _, b in spans)) if spans else None
 
     def only(self, node: exp.Expression, *known: str) -> None:
         """Refuse a node that says more than what is known of."""
@@ -104,6 +116,10 @@ def _error(error: SqlglotError, text: str) -> SqlError:
     reason = first.get("description") or str(error.__cause__ or error).splitlines()[0]
     if start is None and (found := re.search(r" from \d+:(\d+)$", reason)):  # where a quote was opened
         reason, start = f"{reason[: found.start()]}, which ends what is opened here", int(found[1])
+    if found := re.fullmatch(r"Required keyword: .* missing for <class '.*\.(\w+)'>", reason):
+        reason = f"{found[1].upper()} lacks what belongs to it"
+    elif isinstance(error.__cause__, IndexError):  # sqlglot's scanner, behind the last letter
+        reason, start = "the text ends where what is open, as a comment, would be closed", len(text)
     return SqlError(f"not SQL as it is read here: {reason}", text, None if start is None else max(0, start))
 
 
@@ -172,7 +188,28 @@ class _Strict:
 
     def _parse_select(self, *args: Any, **options: Any) -> Any:
         rule = super()._parse_select  # type: ignore[misc]
-        return self._spanned(lambda: rule(*args, **options))
+        node = self._spanned(lambda: rule(*args, **options))
+        if isinstance(node, exp.Select) and self._match_text_seq("EMIT", "ON", "WINDOW", "CLOSE"):
+            node.meta[ON_CLOSE] = True
+        return node
+
+    def _parse_table_alias(self, *args: Any, **options: Any) -> Any:
+        index = self._index
+        if self._match_text_seq("EMIT", "ON", "WINDOW", "CLOSE"):
+            self._retreat(index)
+            return None
+        return super()._parse_table_alias(*args, **options)  # type: ignore[misc]
+
+    def _parse_lambda(self, *args: Any, **options: Any) -> Any:
+        """Take an argument of a call: also a table, as TABLE t PARTITION BY a, and a query in parentheses."""
+        if not self._match(TokenType.TABLE):
+            return super()._parse_lambda(*args, **options)  # type: ignore[misc]
+        table = super()._parse_table_parts()  # type: ignore[misc]
+        if self._match(TokenType.PARTITION_BY):
+            several = self._curr is not None and self._curr.token_type == TokenType.L_PAREN
+            names = self._parse_wrapped_csv(self._parse_id_var) if several else [self._parse_id_var()]
+            table.set("keys", [exp.Column(this=n) for n in names if n is not None])
+        return table
 
     def _parse_with(self, skip_with_token: bool = False) -> Any:
         index = self._index
@@ -226,6 +263,7 @@ def _grammar(name: str) -> Any:
     class Strict(_Strict, base):  # type: ignore[misc, valid-type]
         """The dialect's grammar; calls stay calls by name, but for the few that have a syntax of their own."""
 
+        FUNC_TOKENS: ClassVar[Any] = {*base.FUNC_TOKENS, TokenType.SESSION}
         ADD_JOIN_ON_TRUE = False  # a condition that is missing is an error
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = rules

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -89,6 +90,11 @@ def walked(expression: Expr, *, into: Callable[[Expr], bool] = lambda _: True) -
         yield part
         if into(part):
             todo.extend(reversed(part.parts))
+
+
+def is_larger(expressions: Iterable[Expr], limit: int) -> bool:
+    """Return whether expressions have more parts than a limit together: one that reads another twice doubles it."""
+    return sum(1 for e in expressions for _ in itertools.islice(walked(e), limit + 1)) > limit
 
 
 def columns_of(expression: Expr) -> set[str]:
