@@ -1,6 +1,7 @@
 """Joins and windows of rows without times and counts: Spark's own joins, with what the reference engine gives."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from running import examples
 
 import tidemill as tm
 from tidemill.renderer.spark import step
-from tidemill.renderer.spark.join import NotOfRowsError
+from tidemill.renderer.spark.join import NotOfRowsError, partnered
 
 LEFT = {"k": "int64", "j": "string", "x": "int64"}
 RIGHT = {"r": "int64", "j": "string", "x": "float64"}
@@ -21,7 +22,7 @@ ROWS = {
     "l": st.lists(st.tuples(KEYS, TEXTS, st.integers(-2, 2)), max_size=12),
     "r": st.lists(st.tuples(KEYS, TEXTS, st.sampled_from([None, -0.0, 0.5, 2.0])), max_size=12),
 }
-HOWS = ["left", "right", "full", "semi", "anti"]
+HOWS: list[Any] = ["left", "right", "full", "semi", "anti"]
 ON = {"k": "r"}
 
 
@@ -102,7 +103,6 @@ def test_joins_of_counts_are_lowered(spark, monkeypatch, sides):
             tried.append(given)
             raise
 
-    partnered = step.partnered
     monkeypatch.setattr(step, "partnered", noted)
     flow = tm.Dataflow("joins")
     left, right = sides(flow.input("l", LEFT), flow.input("r", RIGHT))
@@ -119,7 +119,7 @@ def test_conditions_that_spark_has_not_and_errors_in_them_are_left_to_the_loweri
     left, right = flow.input("l", LEFT), flow.input("r", RIGHT)
     flow.output("texts", left.join(right, on=ON, how="left", where="CAST(j AS bigint) = 1"))
     flow.output("quotients", left.join(right, on=ON, how="anti", where="10 / x > x_right"))
-    rows = {"l": [(1, "1", 5), (2, "1", 5), (3, "b", 0)], "r": [(1, "a", 0.5), (2, "a", 3.0)]}
+    rows: dict[str, list[Any]] = {"l": [(1, "1", 5), (2, "1", 5), (3, "b", 0)], "r": [(1, "a", 0.5), (2, "a", 3.0)]}
     found = rendered(spark, flow, rows)
     assert {name: counts for name, (counts, _) in found.items()} == expected(flow, rows)
     rows["r"].append((3, "a", 1.0))

@@ -148,6 +148,7 @@ OWN = {
     "number": tm.row_number().over(V),
     "rank": tm.rank().over(V),
     "dense": tm.dense_rank().over(V),
+    "nulls last": tm.rank().over(tm.Window.partition_by("k").order_by(tm.asc("v", nulls="last"))),
     "percent": tm.percent_rank().over(V),
     "dist": tm.cume_dist().over(V),
     "third": tm.ntile(3).over(V),
