@@ -40,16 +40,7 @@ from tidemill.renderer.embedded.kernels.codec import (
 )
 from tidemill.renderer.embedded.kernels.memory import empty, stack
 from tidemill.renderer.embedded.kernels.sorting import parts
-from tidemill.renderer.embedded.kernels.updates import (
-    NULL,
-    Bools,
-    Codes,
-    Ints,
-    Rows,
-    UpdateArray,
-    consolidated,
-    marked,
-)
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, Rows, UpdateArray, consolidated, marked
 from tidemill.renderer.embedded.made import Made
 from tidemill.renderer.embedded.makers import MAKERS, operator_of
 from tidemill.renderer.embedded.operators.arrange import LARGE
@@ -186,6 +177,17 @@ class _ExpressionOperator(Operator):
         self.interner = interner
 
     def run(self) -> None:
+        if self.ports[0].has_only_rows:
+            rows = self.ports[0].take_rows()
+            assert isinstance(rows, list)
+            made = self._evaluated_rows(rows)
+            if made is not None and self.readers_take_rows and len(made[-1]):
+                self.emit_rows(made, self.region.now)
+            elif made is not None:
+                self.emit(stack(made), self.region.now)
+            if made is not None:
+                return
+            self.ports[0].put(stack(rows), self.region.now)
         # One that keeps rows apart is told so: then what it is given consolidated is so behind it, too.
         updates = self.ports[0].take_consolidated() if self.consolidated else self.ports[0].take()
         if updates is None:
@@ -206,6 +208,10 @@ class _ExpressionOperator(Operator):
             return None
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
+        raise NotImplementedError
+
+    def _evaluated_rows(self, rows: list[Ints]) -> list[Ints] | None:
+        """Return what becomes of updates given as rows; None where it is to be found out of a matrix."""
         raise NotImplementedError
 
     def failed(self, error: ExpressionError, updates: UpdateArray, column: str | None = None) -> ExpressionError:
@@ -235,24 +241,13 @@ class MapOperator(_ExpressionOperator):
 
     takes_rows = True
 
-    def run(self) -> None:
-        rows = self.ports[0].take_rows() if self.ports[0].has_only_rows else None
-        if rows is None:
-            super().run()
-            return
-        assert isinstance(rows, list)
+    def _evaluated_rows(self, rows: list[Ints]) -> list[Ints] | None:
         made = [rows[i] if i >= 0 else empty(len(rows[-1])) for i, _, _ in self._columns]
         try:
             self._compute(rows, made)
         except ExpressionError:
-            self.ports[0].put(stack(rows), self.region.now)
-            super().run()
-            return
-        made += rows[len(self.schema) :]
-        if self.readers_take_rows:
-            self.emit_rows(made, self.region.now)
-        else:
-            self.emit(stack(made), self.region.now)
+            return None
+        return made + rows[len(self.schema) :]
 
     def evaluate(self, updates: UpdateArray) -> UpdateArray:
         n, rest = updates.shape[1], len(self.schema)
@@ -310,23 +305,7 @@ class FilterOperator(_ExpressionOperator):
     def takes_rows(self) -> bool:  # type: ignore[override]
         return self.readers_take_rows
 
-    def run(self) -> None:
-        rows = self.ports[0].take_rows() if self.ports[0].has_only_rows else None
-        if rows is None:
-            super().run()
-            return
-        assert isinstance(rows, list)
-        passed = self._evaluated_rows(rows)
-        if passed is None:
-            self.ports[0].put(stack(rows), self.region.now)
-            super().run()
-        elif not self.readers_take_rows:
-            self.emit(stack(passed), self.region.now)
-        elif len(passed[-1]):
-            self.emit_rows(passed, self.region.now)
-
     def _evaluated_rows(self, rows: list[Ints]) -> list[Ints] | None:
-        """Return those updates, given as rows, that pass; None where it is to be found out of a matrix."""
         if self._read and not any(rows[i].strides[0] for i in self._read) and len(rows[0]):
             one = self._evaluated(np.stack([row[:1] for row in rows]))  # what is looked at is the same of all
             return None if one is None else rows if one.shape[1] else [row[:0] for row in rows]
