@@ -34,7 +34,7 @@ KNOWN: Final = (*_LISTS, *(n + _OUTER for n in _LISTS[:2]), *_SERIES, *WINDOWS)
 
 
 @attrs.frozen
-class Made:
+class MadeTable:
     """What a call of a table function stands for."""
 
     function: Numbered
@@ -54,7 +54,7 @@ def is_call(node: Any) -> bool:
     return isinstance(inside, (exp.Anonymous, exp.Unnest, exp.Array))
 
 
-def called(names: Names, parser: Expressions, node: Any) -> tuple[Made, bool]:
+def called(names: Names, parser: Expressions, node: Any) -> tuple[MadeTable, bool]:
     """Return what a call stands for, and whether a row for which it gives nothing is kept."""
     inside = node.this if isinstance(node, (exp.Lateral, exp.Table)) else node
     if isinstance(inside, exp.Unnest):
@@ -85,7 +85,7 @@ def _value_name(names: Names, plain: str) -> str:
 
 def _unnested(  # noqa: PLR0917 - a call, and how it counts
     names: Names, parser: Expressions, node: Any, given: Sequence[Any], plain: str, first: int | None
-) -> Made:
+) -> MadeTable:
     """Return the elements of a list; those of one that is written out are no list first."""
     if len(given) != 1:
         raise names.error(node, f"{plain.upper()} takes one list, not {len(given)}", "join several by their places")
@@ -111,13 +111,13 @@ def _unnested(  # noqa: PLR0917 - a call, and how it counts
     return attrs.evolve(_made(Elements, (value,), shown, dtype.element, first), nothing=Call("size", (value,)) == 0)
 
 
-def _made(kind: Any, arguments: tuple[Expr, ...], shown: Sequence[str], dtype: DType, first: int | None) -> Made:
+def _made(kind: Any, arguments: tuple[Expr, ...], shown: Sequence[str], dtype: DType, first: int | None) -> MadeTable:
     """Return a call's meaning; where SQL has the place behind the value, it is so in ``shown`` too."""
     types = (dtype,) if first is None else (INT64, dtype)
-    return Made(kind((), first), arguments, tuple(shown), types)
+    return MadeTable(kind((), first), arguments, tuple(shown), types)
 
 
-def _series(names: Names, parser: Expressions, node: exp.Anonymous, plain: str, first: int | None) -> Made:
+def _series(names: Names, parser: Expressions, node: exp.Anonymous, plain: str, first: int | None) -> MadeTable:
     given = [parser.expression(e) for e in node.expressions]
     if plain == "range" and len(given) == 1:
         given = [lit(0), *given]
@@ -145,7 +145,7 @@ def _series(names: Names, parser: Expressions, node: exp.Anonymous, plain: str, 
     shown = (_value_name(names, plain), "ordinality") if first is not None else (_value_name(names, plain),)
     out = dtype if not dtype.is_integer or spark else INT64
     kinds = (INT64,) if first is None else (INT64, INT64)
-    return Made(function, (start, stop, step), shown, kinds, lambda e: _instant(e, out), nothing)
+    return MadeTable(function, (start, stop, step), shown, kinds, lambda e: _instant(e, out), nothing)
 
 
 def _step(names: Names, step: Expr, dtype: DType, node: Any) -> Expr:
@@ -185,7 +185,7 @@ def _instant(number: Expr, dtype: DType) -> Expr:
     return number if dtype == INT64 else number.cast(dtype)
 
 
-def beside(names: Names, plan: Node, made: Made, *, outer: bool) -> tuple[Node, tuple[Visible, ...]]:
+def beside(names: Names, plan: Node, made: MadeTable, *, outer: bool) -> tuple[Node, tuple[Visible, ...]]:
     """Return the rows beside those that a table function makes of each, and the columns of these."""
     raw = tuple(
         names.field(n, t, nullable=outer or i == len(made.types) - 1)
@@ -206,7 +206,7 @@ def beside(names: Names, plan: Node, made: Made, *, outer: bool) -> tuple[Node, 
     return rows, tuple(Visible(n, names.dialect.key_of(n), shown[n]) for n in made.names)
 
 
-def _in_order(made: Made) -> tuple[str, ...]:
+def _in_order(made: MadeTable) -> tuple[str, ...]:
     """Return the columns' names as the function gives them, the place first."""
     return made.names if len(made.names) == 1 or made.names[0] == "pos" else made.names[::-1]
 
@@ -251,7 +251,7 @@ def windows_of(
         return _placed(names, plan, given, last, size, time.dtype)
     early = number - size
     first = early - Call("pmod", (early, lit(slide).cast(INT64))) + slide
-    made = Made(Series(()), (first, last, lit(slide).cast(INT64)), ("start",), (INT64,))
+    made = MadeTable(Series(()), (first, last, lit(slide).cast(INT64)), ("start",), (INT64,))
     plan, (start,) = beside(names, plan, made, outer=False)
     return _placed(names, plan, given, start.expr, size, time.dtype)
 

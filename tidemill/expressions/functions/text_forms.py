@@ -41,7 +41,7 @@ def _up_to(text: str, delimiter: str, count: int) -> str:
 # FORMAT_STRING
 
 
-class _Spec(NamedTuple):
+class _FormatSpec(NamedTuple):
     """What a % of a form asks for."""
 
     flags: str
@@ -63,9 +63,9 @@ def _fits(kind: str, given: DType) -> bool:
     return given.is_integer if kind != "s" else given.is_numeric or given in (STRING, BOOL)
 
 
-def _form(pattern: str) -> list[str | _Spec] | None:
+def _form(pattern: str) -> list[str | _FormatSpec] | None:
     """Return a form's text and what it asks for; None for one that is not understood."""
-    found: list[str | _Spec] = []
+    found: list[str | _FormatSpec] = []
     at = 0
     for match in _SPEC.finditer(pattern):
         flags, width, digits, kind = match.groups()
@@ -73,7 +73,7 @@ def _form(pattern: str) -> list[str | _Spec] | None:
             return None
         found += [
             pattern[at : match.start()],
-            _Spec(flags, int(width or 0), None if digits is None else int(digits), kind),
+            _FormatSpec(flags, int(width or 0), None if digits is None else int(digits), kind),
         ]
         at = match.end()
     found.append(pattern[at:])
@@ -91,7 +91,7 @@ def _form_complaint(literals: Sequence[Any]) -> str | None:
 
 
 def _checked_form(signature: Signature, literals: Sequence[Any]) -> Signature:
-    asked = [p for p in _form(literals[0]) or [] if isinstance(p, _Spec) and p.kind in _TAKEN]
+    asked = [p for p in _form(literals[0]) or [] if isinstance(p, _FormatSpec) and p.kind in _TAKEN]
     given = signature.params[1:]
     if len(asked) > len(given):
         msg = f"FORMAT_STRING: {brief(literals[0])} asks for {len(asked)} values: {len(given)} are given"
@@ -116,7 +116,7 @@ def _formatted(types: tuple[DType, ...], pattern: str, *values: Any) -> str:
     return "".join(made)
 
 
-def _written(spec: _Spec, dtype: DType, value: Any) -> tuple[str, bool]:  # noqa: PLR0911 - a line or two a letter
+def _written(spec: _FormatSpec, dtype: DType, value: Any) -> tuple[str, bool]:  # noqa: PLR0911 - a line or two a letter
     """Return a value's text without blanks, and whether zeros may stand before it."""
     if value is None:
         return "null"[: spec.digits], False
@@ -140,7 +140,7 @@ def _written(spec: _Spec, dtype: DType, value: Any) -> tuple[str, bool]:  # noqa
     return f"{exact:{plus}{comma}f}", True
 
 
-def _padded(spec: _Spec, text: str, zeros: bool) -> str:
+def _padded(spec: _FormatSpec, text: str, zeros: bool) -> str:
     if "-" in spec.flags:
         return text.ljust(spec.width)
     if zeros and "0" in spec.flags:
