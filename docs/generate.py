@@ -19,9 +19,9 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 
-sys.path[:0] = [str(ROOT / "tests" / "support"), str(DOCS)]
+sys.path[:0] = [str(ROOT / "tests" / "lib"), str(DOCS)]
 import packages as packages_picture  # noqa: E402 - beside this file
-from imports import modules, package  # noqa: E402 - beside the tests that read imports
+from support.imports import modules, package  # noqa: E402 - beside the tests that read imports
 
 import tidemill as tm  # noqa: E402
 from tidemill.algorithms.lowering.window_sums.summaries import summary  # noqa: E402

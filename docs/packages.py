@@ -7,7 +7,7 @@ from typing import Final
 
 import networkx as nx
 from draw import BLUE, GREY, INK, LIGHT, Picture
-from imports import TOP, own_imports, package  # beside the tests that read imports; docs/generate.py says where
+from support.imports import TOP, own_imports, package  # beside the tests that read imports; docs/generate.py says where
 
 from tidemill.renderer.diagram.layout import Point, lay_out
 from tidemill.renderer.diagram.scene import DrawnOperator, Loop, Scene

@@ -1,6 +1,6 @@
 """The reference, made of docstrings: every public name and every public member of what users hold, by page.
 
-`docs/hooks.py` puts the pages on the site. Which names are public is said by tests/support/public_api.py.
+`docs/hooks.py` puts the pages on the site. Which names are public is said by tests/lib/support/public_api.py.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-import public_api as public
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "lib"))
+from support import public_api as public
 
 import tidemill as tm
 import tidemill.algorithms

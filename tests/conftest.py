@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent / "lib"))
 sys.path.append(str(Path(__file__).parents[1]))  # last: for benchmarks, not for what is installed
 
-import profiles  # noqa: E402, F401 - Hypothesis' profiles
+import support.profiles  # noqa: E402, F401 - Hypothesis' profiles
 
 BESIDE = ("test_cluster.py", "test_connect.py", "test_demo_on_spark.py", "test_java.py", "test_spark_notebook.py")
 
@@ -53,3 +54,11 @@ def engines(request: pytest.FixtureRequest) -> list[str]:
     """The engines under test, for tests that compare them."""
     names: str = request.config.getoption("--engines")
     return names.split(",")
+
+
+@pytest.fixture
+def python_handles_ctrl_c():
+    """Also where who started the tests had it ignored, as shells do in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples, start
+from support.running import examples, start
 
 import tidemill as tm
 from tidemill.algorithms import BlockShape, combine, interval_sum, offset_search, order_sums, prefix_sum

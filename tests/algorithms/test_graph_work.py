@@ -4,7 +4,7 @@ import random
 
 import networkx as nx
 import pytest
-from graph_oracles import ALGORITHMS, EDGES, built, by_least, directed
+from support.graph_oracles import ALGORITHMS, EDGES, built, by_least, directed
 
 import tidemill as tm
 

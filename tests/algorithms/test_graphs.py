@@ -7,10 +7,10 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from graph_oracles import ALGORITHMS, EDGES, ENDS, ROOTS, built, by_least, directed, undirected
 from hypothesis import given
 from hypothesis import strategies as st
-from running import at, examples, grid, new_flow, start
+from support.graph_oracles import ALGORITHMS, EDGES, ENDS, ROOTS, built, by_least, directed, undirected
+from support.running import at, examples, grid, new_flow, start
 
 import tidemill as tm
 from tidemill.errors import GraphError, NegativeCountError, SchemaError, UnknownColumnError, UserFunctionError

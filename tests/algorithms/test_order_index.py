@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples, start
-from windows import PLACED, placed_updates
+from support.running import examples, start
+from support.windows import PLACED, placed_updates
 
 import tidemill as tm
 from tidemill.algorithms import order_index, unique_index

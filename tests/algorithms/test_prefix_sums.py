@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import at, examples, grid, new_flow, start
-from windows import PLACED, VALUES, combinations, counted, ordered, parts_of, placed_updates, searched, sums
+from support.running import at, examples, grid, new_flow, start
+from support.windows import PLACED, VALUES, combinations, counted, ordered, parts_of, placed_updates, searched, sums
 
 import tidemill as tm
 from tidemill.algorithms import (

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from browser import Opened, browser
-from pictures import FLOWS, large, overlapping, random_flow
+from support.browser import Opened, browser
+from support.pictures import FLOWS, large, overlapping, random_flow
 
 import tidemill as tm
 from tidemill.cli import main

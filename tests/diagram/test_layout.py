@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from pictures import FLOWS, forbidden, random_flow, wrong_in
+from support.pictures import FLOWS, forbidden, random_flow, wrong_in
 
 import tidemill as tm
 from tidemill.renderer.diagram.scene import Figures, scene_of

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from pictures import FLOWS, boxes_of, elements
+from support.pictures import FLOWS, boxes_of, elements
 
 import tidemill as tm
 

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from pictures import boxes_of, elements, forbidden, wrong_in
+from support.pictures import boxes_of, elements, forbidden, wrong_in
 
 import tidemill as tm
 

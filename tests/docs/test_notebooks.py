@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from running_notebooks import NAMES, ON_SPARK, now_and_kept, read, script
+from support.running_notebooks import NAMES, ON_SPARK, now_and_kept, read, script
 
 
 @pytest.mark.slow

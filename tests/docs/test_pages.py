@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from pages import BLOCK, has_code, ran
+from support.pages import BLOCK, has_code, ran
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md") if has_code(p))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from public_api import NAMED_AS_BUILTINS, public_api
+from support.public_api import NAMED_AS_BUILTINS, public_api
 
 import tidemill as tm
 from tidemill import algorithms

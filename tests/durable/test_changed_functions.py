@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from user_modules import user_modules  # noqa: F401 - a fixture
+from support.user_modules import user_modules  # noqa: F401 - a fixture
 
 import tidemill as tm
 from tidemill.algorithms import combine, interval_sum

@@ -2,7 +2,7 @@
 
 import pytest
 from hypothesis import given
-from running import examples
+from support.running import examples
 
 import tidemill as tm
 from tidemill.errors import StateError

@@ -12,8 +12,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from interrupts import instructions, interrupted
-from running import scaled
+from support.interrupts import instructions, interrupted
+from support.running import scaled
 
 import tidemill as tm
 from tidemill.errors import ClosedRunError

@@ -1,7 +1,7 @@
-"""SIGKILL at random moments: nothing is lost and nothing doubled. The long form is tests/support/kills.py."""
+"""SIGKILL at random moments: nothing is lost and nothing doubled. The long form is tests/lib/support/kills.py."""
 
-import kills
 import pytest
+from support import kills
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 The dataflows are R1, R2, R3, R4 and R6 of benchmarks/README.md, only smaller, and with groups that suit: those that are
 looked through stay of one size however many rows there are, those that are read in order are large; and one in which
 rows go to an output as they are. ``row_work.py`` says what is counted. The figures are the same in each run, so that limits can be close. Where a change is worth more work,
-renew them: run ``PYTHONPATH=tests/support python tests/embedded/test_bulk_work.py``, and put in what it prints, 5 % more
+renew them: run ``PYTHONPATH=tests/lib python tests/embedded/test_bulk_work.py``, and put in what it prints, 5 % more
 than it counted.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
-from row_work import Rows, RowWork
+from support.row_work import Rows, RowWork
 
 import tidemill as tm
 from tidemill.renderer.embedded.kernels import updates

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agreement import SideBySide
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
-from running import examples
+from support.agreement import SideBySide
+from support.running import examples
 
 import tidemill as tm
 from tidemill.renderer.embedded.interned import InternedSweeper

@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 from hypothesis import given, settings
-from running import embedded, examples
+from support.running import embedded, examples
 
 import tidemill as tm
 from tidemill.errors import StateError

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import assert_same, examples, new_flow, start
+from support.running import assert_same, examples, new_flow, start
 
 import tidemill as tm
 

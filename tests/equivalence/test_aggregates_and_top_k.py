@@ -2,7 +2,7 @@
 
 import pytest
 from hypothesis import given
-from running import examples, new_flow, start
+from support.running import examples, new_flow, start
 
 import tidemill as tm
 from tidemill.renderer.embedded.reduce import group_rows

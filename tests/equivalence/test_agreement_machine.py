@@ -1,8 +1,8 @@
 """Random actions on the engines together, see `agreement`."""
 
 import pytest
-from agreement import Agreement, Agreement2D, agree
-from running import examples
+from support.agreement import Agreement, Agreement2D, agree
+from support.running import examples
 
 from tidemill.dataflow.lattice import as_time, shown
 

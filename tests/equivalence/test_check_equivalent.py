@@ -6,7 +6,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
-from running import KV, new_flow
+from support.running import KV, new_flow
 
 import tidemill as tm
 from tidemill.dataflow import composites, nodes

@@ -6,7 +6,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import KV, examples, new_flow
+from support.running import KV, examples, new_flow
 
 import tidemill as tm
 from tidemill.collections.collection import Collection

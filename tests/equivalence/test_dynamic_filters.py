@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from running import KV, examples, new_flow, scaled, start, traces
-from values_that_move import COMPARISONS, TYPES, right_side
+from support.running import KV, examples, new_flow, scaled, start, traces
+from support.values_that_move import COMPARISONS, TYPES, right_side
 
 import tidemill as tm
 from tidemill.renderer.embedded.makers import MAKERS

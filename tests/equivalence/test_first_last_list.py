@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples, new_flow, start
+from support.running import examples, new_flow, start
 
 import tidemill as tm
 from tidemill.boundary.values import NAN

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from guarded_places import OTHERS, PLACES, Rows, flow_of, has_errors, updates_of
-from guards import ROWS, TREES, Tree, meaning
 from hypothesis import assume, example, given
-from running import at, examples, start
+from support.guarded_places import OTHERS, PLACES, Rows, flow_of, has_errors, updates_of
+from support.guards import ROWS, TREES, Tree, meaning
+from support.running import at, examples, start
 
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
 

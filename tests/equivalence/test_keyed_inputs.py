@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from agreement import SideBySide
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
-from running import embedded, examples, start
+from support.agreement import SideBySide
+from support.running import embedded, examples, start
 
 import tidemill as tm
 from tidemill.errors import RowError, TimeError

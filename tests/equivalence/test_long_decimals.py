@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import embedded, examples, start
+from support.running import embedded, examples, start
 
 import tidemill as tm
 from tidemill.expressions.schema import Schema

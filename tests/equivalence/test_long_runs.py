@@ -1,7 +1,7 @@
 """The command for long runs: it counts what it compared, and stops at a disagreement."""
 
 import pytest
-from random_cases import main
+from support.random_cases import main
 
 from tidemill.renderer.embedded.operators import watermarks
 from tidemill.renderer.embedded.operators.threshold import ThresholdOperator

@@ -1,7 +1,7 @@
 """Names of columns that lowering makes: users may call theirs the same."""
 
 import pytest
-from running import new_flow, start
+from support.running import new_flow, start
 
 import tidemill as tm
 

@@ -1,10 +1,10 @@
 """Engines agree on random dataflows of all operators, however their updates are batched."""
 
 import pytest
-from equivalences import DATAFLOWS, OPERATORS, one_operator
 from hypothesis import given, note
 from hypothesis import strategies as st
-from running import KV, examples, new_flow
+from support.equivalences import DATAFLOWS, OPERATORS, one_operator
+from support.running import KV, examples, new_flow
 
 import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import KV, examples, new_flow
+from support.running import KV, examples, new_flow
 
 import tidemill as tm
 from tidemill.dataflow.composites import RangeJoin

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import COORDINATES, examples, start
+from support.running import COORDINATES, examples, start
 
 import tidemill as tm
 from tidemill.errors import CountOverflowError, StepError

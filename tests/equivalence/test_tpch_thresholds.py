@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from tpch import by_duckdb, rows_of, tables
+from support.tpch import by_duckdb, rows_of, tables
 
 import tidemill as tm
 from benchmarks.workloads.thresholds import QUERIES

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-from running import examples
+from support.running import examples
 
 import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time

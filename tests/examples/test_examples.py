@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import at, examples
+from support.running import at, examples
 
 import tidemill as tm
 from tidemill.demo.data import load as load_demo

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples
+from support.running import examples
 
 from tidemill.errors import SchemaError
 from tidemill.expressions.binding import bind

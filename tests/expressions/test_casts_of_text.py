@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples, start
+from support.running import examples, start
 
 import tidemill as tm
 from tidemill.errors import ExpressionError, SchemaError

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples
+from support.running import examples
 
 from tidemill.errors import ExpressionError
 from tidemill.expressions.binding import bind

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from running import start
+from support.running import start
 
 import tidemill as tm
 from tidemill.errors import SchemaError

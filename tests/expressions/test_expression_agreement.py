@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
-from running import examples, scaled
+from support.running import examples, scaled
 
 from tidemill.errors import ExpressionError, SchemaError
 from tidemill.expressions.binding import bind

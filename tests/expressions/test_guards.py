@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from guards import ROWS, SCHEMA, TREES, Failed, Tree, meaning, text_of
 from hypothesis import example, given
-from running import examples
+from support.guards import ROWS, SCHEMA, TREES, Failed, Tree, meaning, text_of
+from support.running import examples
 
 from tidemill.errors import ExpressionError
 from tidemill.expressions.binding import bind

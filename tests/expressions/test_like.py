@@ -10,7 +10,7 @@ import sqlite3
 
 import pyarrow as pa
 import pytest
-from running import start
+from support.running import start
 
 import tidemill as tm
 from tidemill.expressions.binding import bind

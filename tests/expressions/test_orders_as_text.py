@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from running import start
+from support.running import start
 
 import tidemill as tm
 from tidemill.errors import SchemaError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from spark_differences import TYPES, VALUES, Difference
+from support.spark_differences import TYPES, VALUES, Difference
 
 from tidemill.errors import ExpressionError, SchemaError
 from tidemill.expressions.binding import bind

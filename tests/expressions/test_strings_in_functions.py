@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 import pytest
-from running import start
+from support.running import start
 
 import tidemill as tm
 from tidemill.errors import SchemaError, UnknownColumnError

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples, start
-from spark_differences import PAGE
+from support.running import examples, start
+from support.spark_differences import PAGE
 
 import tidemill as tm
 from tidemill.errors import ExpressionError

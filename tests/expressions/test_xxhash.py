@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples
+from support.running import examples
 
 from tidemill.expressions.functions.xxhash import xxh64, xxhash64_of
 from tidemill.expressions.types import dtype

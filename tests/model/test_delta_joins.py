@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import KV, assert_same, examples, new_flow, start
+from support.running import KV, assert_same, examples, new_flow, start
 
 import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 import pytest
-from running import KV, at, new_flow, start, traces
+from support.running import KV, at, new_flow, start, traces
 
 import tidemill as tm
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples
+from support.running import examples
 
 from tidemill.dataflow.lattice import MAX_COORDINATE, Antichain, as_time, glb, join_closure, less_equal, lub, shown
 from tidemill.errors import TimeError

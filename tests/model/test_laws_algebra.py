@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import KV, assert_same, examples
+from support.running import KV, assert_same, examples
 
 import tidemill as tm
 from tidemill.testing import updates

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import KV, assert_same, at, examples, grid, new_flow, start, traces
+from support.running import KV, assert_same, at, examples, grid, new_flow, start, traces
 
 import tidemill as tm
 from tidemill.collections.recursion import letrec

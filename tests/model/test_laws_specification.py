@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import KV, at, examples, grid, traces
+from support.running import KV, at, examples, grid, traces
 
 import tidemill as tm
 from tidemill.testing import updates

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import KV, at, examples, grid, new_flow, start, traces
+from support.running import KV, at, examples, grid, new_flow, start, traces
 
 import tidemill as tm
 from tidemill.collections.recursion import letrec

@@ -3,7 +3,7 @@
 import datetime as dt
 
 import pytest
-from running import start
+from support.running import start
 
 import tidemill as tm
 from tidemill.errors import StepError, TimeError

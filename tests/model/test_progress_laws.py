@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import KV, examples, new_flow
+from support.running import KV, examples, new_flow
 
 import tidemill as tm
 from tidemill.dataflow.lattice import Antichain, less_equal

@@ -6,7 +6,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import COORDINATES, KV, assert_same, at, examples, grid, new_flow, start, traces
+from support.running import COORDINATES, KV, assert_same, at, examples, grid, new_flow, start, traces
 
 import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from imports import TOP, all_imports, circles, modules, own_imports, package
+from support.imports import TOP, all_imports, circles, modules, own_imports, package
 
 import tidemill
 

@@ -3,7 +3,7 @@
 import ast
 from collections import defaultdict
 
-from imports import ROOT
+from support.imports import ROOT
 
 OPEN = {
     "Aggregate", "AggregateCall", "Around", "FailureError", "Filter", "FloatSums", "Frame", "Join", "Layout", "Mark",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from public_api import public_api
+from support.public_api import public_api
 
 LISTED = Path(__file__).with_name("public_api.txt").read_text().splitlines()
 
@@ -13,4 +13,4 @@ def test_nothing_is_lost():
 
 def test_what_is_new_is_listed():
     new = sorted(set(public_api()) - set(LISTED))
-    assert new == [], "list it: python tests/support/public_api.py > tests/project/public_api.txt"
+    assert new == [], "list it: python tests/lib/support/public_api.py > tests/project/public_api.txt"

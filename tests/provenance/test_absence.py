@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from reasons import BUILDS, hop, started
-from running import KV
+from support.reasons import BUILDS, hop, started
+from support.running import KV
 
 import tidemill as tm
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from reasons import BUILDS, hop, started
-from running import KV, new_flow
+from support.reasons import BUILDS, hop, started
+from support.running import KV, new_flow
 
 import tidemill as tm
 from tidemill.errors import EngineError, GraphError, RowError, TimeError

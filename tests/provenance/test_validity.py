@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reasons import PAIRS
-from running import KV, examples, new_flow
+from support.reasons import PAIRS
+from support.running import KV, examples, new_flow
 
 import tidemill as tm
 from tidemill.testing import updates

@@ -8,12 +8,12 @@ from typing import Any
 import networkx as nx
 import pyarrow.parquet as pq
 import pytest
-from graph_oracles import EDGES, ENDS, ROOTS
 from hypothesis import given, note
 from hypothesis import strategies as st
-from pictures import forbidden, wrong_in
-from reasons import BUILDS, PAIRS, assert_sound, hop, started
-from running import KV, at, examples, new_flow
+from support.graph_oracles import EDGES, ENDS, ROOTS
+from support.pictures import forbidden, wrong_in
+from support.reasons import BUILDS, PAIRS, assert_sound, hop, started
+from support.running import KV, at, examples, new_flow
 
 import tidemill as tm
 from tidemill.boundary.values import canonical

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples
+from support.running import examples
 
 from tidemill.errors import RowError, SqlError, StateError, TidemillError
 from tidemill.shell.session import SqlSession

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from elsewhere import LEAST_WORK, QUICK_JAVA
+from support.elsewhere import LEAST_WORK, QUICK_JAVA
 
 HERE = Path(__file__).parent
 
@@ -44,7 +44,7 @@ def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark", reason="needs tidemill[spark]")
     import tidemill as tm
 
-    support = str(HERE.parent / "support")
+    support = str(HERE.parent / "lib")
     with pytest.MonkeyPatch.context() as patch:  # for the processes in which functions of tests run
         patch.setenv("PYTHONPATH", support, prepend=os.pathsep)
         for name, value in QUICK_JAVA.items():

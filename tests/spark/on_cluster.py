@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from elsewhere import LEAST_WORK, compared, say, two_hops
-from running import KV, many_examples, new_flow, traces
+from support.elsewhere import LEAST_WORK, compared, say, two_hops
+from support.running import KV, many_examples, new_flow, traces
 
 import tidemill as tm
 from tidemill.renderer.spark.live.executor_step import ExecutorStep

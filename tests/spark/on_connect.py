@@ -8,9 +8,9 @@ import threading
 import traceback
 from pathlib import Path
 
-from elsewhere import LEAST_WORK, compared, say
 from pyspark.sql import SparkSession
-from running import KV, many_examples, new_flow
+from support.elsewhere import LEAST_WORK, compared, say
+from support.running import KV, many_examples, new_flow
 from test_errors import FAILING, message, render
 
 import tidemill as tm

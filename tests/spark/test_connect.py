@@ -4,8 +4,8 @@ import os
 import sys
 
 import pytest
-from elsewhere import OUTPUTS, run_apart
-from running import many_examples
+from support.elsewhere import OUTPUTS, run_apart
+from support.running import many_examples
 
 pytest.importorskip("grpc_status", reason="needs tidemill[connect]")
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs a shell")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from running import KV, examples, new_flow
-from values_that_move import COMPARISONS, TYPES, right_side
+from support.running import KV, examples, new_flow
+from support.values_that_move import COMPARISONS, TYPES, right_side
 
 import tidemill as tm
 from tidemill.renderer.durable import spill_files

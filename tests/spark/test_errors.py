@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from running import KV, new_flow
+from support.running import KV, new_flow
 
 import tidemill as tm
 from tidemill.errors import (

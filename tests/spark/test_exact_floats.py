@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
-from running import examples
+from support.running import examples
 
 import tidemill as tm
 from tidemill.renderer.spark.exact_floats import (

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from running import KV, examples, new_flow
+from support.running import KV, examples, new_flow
 
 import tidemill as tm
 from tidemill.renderer.spark import explain, frames

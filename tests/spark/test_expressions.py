@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
-from running import many_examples
+from support.running import many_examples
 
 import tidemill as tm
 from tidemill.errors import ExpressionError

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
-from running import many_examples
-from spark_differences import TYPES, VALUES
+from support.running import many_examples
+from support.spark_differences import TYPES, VALUES
 
 import tidemill as tm
 from tidemill.errors import ExpressionError

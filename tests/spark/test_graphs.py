@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from graph_oracles import ALGORITHMS, EDGES, ROOTS, built
-from running import at, grid, new_flow, start
+from support.graph_oracles import ALGORITHMS, EDGES, ROOTS, built
+from support.running import at, grid, new_flow, start
 
 from tidemill.testing.spark_engines import SparkHistories
 

@@ -6,11 +6,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from guarded_places import OTHERS, PLACES, Rows, flow_of, has_errors, updates_of
-from guards import ROWS, TREES, Tree
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
-from running import examples, start
+from support.guarded_places import OTHERS, PLACES, Rows, flow_of, has_errors, updates_of
+from support.guards import ROWS, TREES, Tree
+from support.running import examples, start
 
 import tidemill as tm
 from tidemill.errors import ExpressionError

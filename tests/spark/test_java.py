@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from elsewhere import LEAST_WORK, QUICK_JAVA, tools_without_java
+from support.elsewhere import LEAST_WORK, QUICK_JAVA, tools_without_java
 
 from tidemill.errors import EngineError
 from tidemill.renderer.spark import java

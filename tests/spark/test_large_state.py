@@ -43,7 +43,7 @@ def test_groups_held_in_order_take_in_what_executors_added(spark, tmp_path):
 
 
 def test_changes_in_files_that_were_not_read_are_saved(spark, tmp_path):
-    """As those in memory are (tests/embedded/test_saved_runs.py); and either engine goes on with them."""
+    """As those in memory are (tests/runs/test_saved_runs.py); and either engine goes on with them."""
     flow = tm.Dataflow()
     flow.output("x", flow.input("x", {"i": "int64"}))
     with flow.start(tm.Spark(spark, state=tmp_path / "state", in_driver=2)) as run:

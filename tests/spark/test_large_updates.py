@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples
+from support.running import examples
 
 import tidemill as tm
 from tidemill.errors import EngineError, RowError, TimeError

@@ -1,7 +1,7 @@
 """Stacks of left joins on Spark: how many records the joins give, where unions are consolidated and where not."""
 
 import pytest
-from left_joins import WITHOUT, stack
+from support.left_joins import WITHOUT, stack
 
 import tidemill as tm
 from tidemill.dataflow.nodes import Concat, Join

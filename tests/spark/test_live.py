@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from elsewhere import QUICK_JAVA
 from hypothesis import given
-from running import examples
+from support.elsewhere import QUICK_JAVA
+from support.running import examples
 
 import tidemill as tm
 

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from elsewhere import fetching_at_most
-from running import KV, many_examples, new_flow, parity, traces, two_hops
+from support.elsewhere import fetching_at_most
+from support.running import KV, many_examples, new_flow, parity, traces, two_hops
 
 import tidemill as tm
 from tidemill.testing.spark_engines import SparkHistories

@@ -4,10 +4,10 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from closing_windows import ALL, ROW, V, W, calls, told, updates
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from running import examples
+from support.closing_windows import ALL, ROW, V, W, calls, told, updates
+from support.running import examples
 
 import tidemill as tm
 from tidemill.errors import StepError

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from running import KV, many_examples, traces
+from support.running import KV, many_examples, traces
 
 import tidemill as tm
 

@@ -8,7 +8,7 @@ import random
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
-from running import new_flow
+from support.running import new_flow
 
 import tidemill as tm
 from tidemill.errors import ExpressionError, SchemaError, StepError

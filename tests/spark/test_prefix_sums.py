@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from windows import PLACED, combinations
+from support.windows import PLACED, combinations
 
 import tidemill as tm
 from tidemill.algorithms import BlockShape, combine, interval_sum, offset_search, order_sums, prefix_sum, unique_index

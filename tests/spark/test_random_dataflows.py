@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from agreement import Agreement, Agreement2D, agree
-from equivalences import DATAFLOWS, all_operators, some_updates
 from hypothesis import HealthCheck, Phase, given, note, settings
-from running import examples, many_examples
+from support.agreement import Agreement, Agreement2D, agree
+from support.equivalences import DATAFLOWS, all_operators, some_updates
+from support.running import examples, many_examples
 
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
 from tidemill.testing.spark_engines import SparkHistories, SparkLive

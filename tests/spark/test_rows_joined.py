@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from left_joins import stack
-from running import examples
+from support.left_joins import stack
+from support.running import examples
 
 import tidemill as tm
 from tidemill.renderer.spark import step

@@ -9,7 +9,7 @@ import sys
 import threading
 
 import pytest
-from running import KV, new_flow
+from support.running import KV, new_flow
 
 import tidemill as tm
 from tidemill.errors import EngineError, UserFunctionError

@@ -1,7 +1,7 @@
 """The notebook on Spark runs, and shows what is kept in it: see tests/docs/test_notebooks.py. It has a session of its own."""
 
 import pytest
-from running_notebooks import ON_SPARK, now_and_kept
+from support.running_notebooks import ON_SPARK, now_and_kept
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from pages import ran
+from support.pages import ran
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "spark.md"
 

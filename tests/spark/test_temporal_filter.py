@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from running import KV, examples, new_flow
+from support.running import KV, examples, new_flow
 
 import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, time_by_time, updates

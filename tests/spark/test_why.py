@@ -1,6 +1,6 @@
 """A run on Spark can be asked why, as on the other engines: from what its inputs hold, reasons are found in the driver."""
 
-from running import KV, new_flow
+from support.running import KV, new_flow
 
 import tidemill as tm
 

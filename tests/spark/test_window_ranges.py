@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_windows import cases
-from running import examples
-from window_nodes import Nodes, outcome
+from support.random_windows import cases
+from support.running import examples
+from support.window_nodes import Nodes, outcome
 
 import tidemill as tm
 from tidemill.boundary.results import arrow_table

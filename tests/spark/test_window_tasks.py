@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from random_windows import cases
-from running import examples
-from window_nodes import Nodes, outcome
+from support.random_windows import cases
+from support.running import examples
+from support.window_nodes import Nodes, outcome
 
 import tidemill as tm
 from tidemill.boundary.results import arrow_table

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_windows import cases
-from running import examples
+from support.random_windows import cases
+from support.running import examples
 
 import tidemill as tm
 from tidemill.expressions.schema import Schema

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples
+from support.running import examples
 
 import tidemill as tm
 from tidemill.renderer.embedded.reduce import ordered_windows

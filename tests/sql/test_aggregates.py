@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from sql_judge import differences, flow_of
-from sql_queries import TABLES, history
+from support.sql_judge import differences, flow_of
+from support.sql_queries import TABLES, history
 
 import tidemill as tm
 from tidemill.errors import SqlError

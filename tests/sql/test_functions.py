@@ -5,7 +5,7 @@ import decimal
 import random
 
 import pytest
-from sql_judge import Judge, differences, flow_of
+from support.sql_judge import Judge, differences, flow_of
 
 import tidemill as tm
 from tidemill.errors import SqlError

@@ -5,8 +5,8 @@ import random
 
 import duckdb
 import pytest
-from sql_judge import Judge, SqliteJudge, differences
-from sql_queries import TABLES, Queries, history
+from support.sql_judge import Judge, SqliteJudge, differences
+from support.sql_queries import TABLES, Queries, history
 
 import tidemill as tm
 

@@ -138,7 +138,7 @@ def test_a_dataflow_that_was_started_is_explained_and_stays_as_it_is():
 
 def test_the_same_subplan_is_computed_once():
     """Q11 joins the same three tables twice: the dataflow has the joins once."""
-    from tpch_queries import QUERIES
+    from support.tpch_queries import QUERIES
 
     from tidemill.dataflow.passes.pipeline import optimised
 

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-from sql_judge import Judge, differences
+from support.sql_judge import Judge, differences
 
 import tidemill as tm
 from tidemill.errors import SqlError, StepError

@@ -7,8 +7,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from tpch import tables as generated
-from tpch_queries import QUERIES
+from support.tpch import tables as generated
+from support.tpch_queries import QUERIES
 
 import tidemill as tm
 

@@ -8,8 +8,8 @@ import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples
-from windowing import values
+from support.running import examples
+from support.windowing import values
 
 import tidemill as tm
 from tidemill.expressions.windows.frames import UNBOUNDED, Frame

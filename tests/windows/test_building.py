@@ -4,7 +4,7 @@ import datetime as dt
 import re
 
 import pytest
-from windowing import by_kernel, by_reference, outcome, wide_rows
+from support.windowing import by_kernel, by_reference, outcome, wide_rows
 
 import tidemill as tm
 from tidemill.errors import SchemaError, UnknownColumnError

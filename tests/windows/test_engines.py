@@ -5,8 +5,8 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_windows import SMALL, TXY, W, calls, changing_rows, schemas, several, windows
-from running import examples, new_flow
+from support.random_windows import SMALL, TXY, W, calls, changing_rows, schemas, several, windows
+from support.running import examples, new_flow
 
 import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates

@@ -5,7 +5,7 @@ import decimal
 import math
 
 import pytest
-from windowing import column, values
+from support.windowing import column, values
 
 import tidemill as tm
 from tidemill.expressions.windows.frames import UNBOUNDED

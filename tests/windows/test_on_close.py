@@ -2,10 +2,10 @@
 
 import attrs
 import pytest
-from closing_windows import ALL, ROW, V, W, calls, told, updates
 from hypothesis import given, note
 from hypothesis import strategies as st
-from running import examples
+from support.closing_windows import ALL, ROW, V, W, calls, told, updates
+from support.running import examples
 
 import tidemill as tm
 from tidemill.errors import ExpressionError

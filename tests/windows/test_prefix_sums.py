@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_windows import SMALL, TXY, W, calls, changing_rows, schemas, several, windows
-from running import embedded, examples, new_flow
+from support.random_windows import SMALL, TXY, W, calls, changing_rows, schemas, several, windows
+from support.running import embedded, examples, new_flow
 
 import tidemill as tm
 from tidemill.renderer.embedded.state import spines_of

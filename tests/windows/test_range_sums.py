@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from running import examples
+from support.running import examples
 
 import tidemill as tm
 

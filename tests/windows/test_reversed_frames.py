@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from running import start
+from support.running import start
 
 import tidemill as tm
 from tidemill.errors import EmptyFrameWarning

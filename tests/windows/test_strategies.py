@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from random_windows import TXY, W
+from support.random_windows import TXY, W
 
 import tidemill as tm
 from tidemill.expressions.windows.in_order import WHOLE

@@ -9,7 +9,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import examples, start
+from support.running import examples, start
 
 import tidemill as tm
 from tidemill.dataflow.added_columns import columns_before_added

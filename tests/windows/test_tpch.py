@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 import pytest
-import tpch
+from support import tpch
 
 import tidemill as tm
 

@@ -167,7 +167,7 @@ class Sources:
         """Whether the alias of a function's table names its column too."""
         return self.names.dialect.folds
 
-    def _meant(self, left: Item | None, node: Any) -> tuple[tables.Made, bool]:
+    def _meant(self, left: Item | None, node: Any) -> tuple[tables.MadeTable, bool]:
         """Return what a call means, and whether it keeps rows for which it gives nothing."""
         parser = Expressions(self.names, self.parent if left is None else Scope(left, self.parent), self.query)
         found = tables.called(self.names, parser, node)
