@@ -1,6 +1,7 @@
 """The present time in WHERE: temporal filters, by a clock that is a table or by the dataflow's own times."""
 
 import datetime as dt
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,10 @@ def test_it_is_the_temporal_filter_of_python():
     in_python = rows.filter("ts < te").temporal_filter("ts", "te", clock=clock).select("a")
     flow.output("sql", in_sql)
     flow.output("differ", in_sql.concat(in_python.negate()))
-    updates = {"t": [((r[0], r[1] or NOON, r[2]), 0, 1) for r in ROWS], "clock": [((NOON,), 0, 1)]}
+    updates: dict[str, list[Any]] = {
+        "t": [((r[0], r[1] or NOON, r[2]), 0, 1) for r in ROWS],
+        "clock": [((NOON,), 0, 1)],
+    }
     updates["clock"] += [((NOON,), 1, -1), ((NOON + 2 * MINUTE,), 1, 1)]
     tm.testing.check_equivalent(flow, updates, engines=["reference", "embedded"])
     with flow.start() as run:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from tidemill.expressions.table_functions import ListColumn
 from tidemill.sql.table_functions import Each, Elements, Series
 
 TABLES = {"t": {"a": "int64", "l": "list<int64>"}, "u": {"a": "int64", "c": "int64"}}
-HISTORY = [
+HISTORY: list[Any] = [
     {
         "t": ([(1, (1, 2, 2)), (2, ()), (3, None), (2, (None, 5)), (2, (7,))], []),
         "u": ([(1, 1), (2, 3), (None, 2)], []),

@@ -142,7 +142,7 @@ BESIDE = {"rows": [(1, 4), (-4, -1)], "groups": [(1, 2), (-2, -1)], "range": [(1
 def test_a_row_outside_of_its_frame_does_not_come_back_where_its_ties_are_left_out(out):
     """Whole columns of values, and peer groups that are taken as a row each."""
     window, frames = tm.Window.order_by("t"), [(mode, *bounds) for mode, some in BESIDE.items() for bounds in some]
-    calls = [tm.max("x"), tm.min("x"), tm.sum("x"), tm.count(), tm.last_value("x")]
+    calls: list[Any] = [tm.max("x"), tm.min("x"), tm.sum("x"), tm.count(), tm.last_value("x")]
     flow = tm.Dataflow("beside")
     columns = {
         f"{mode} {low} {number}": call.over(getattr(window, f"{mode}_between")(low, high).exclude(out))
