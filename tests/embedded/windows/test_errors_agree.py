@@ -98,7 +98,8 @@ def test_window_calls_on_close(call, updates):
         return x.with_columns(n=CALLS[call]("auto"), emit="on_close")
 
     expected = refused(build, UPDATES[updates], tm.Reference())
-    assert without_row(refused(build, UPDATES[updates])) == without_row(expected)
+    # without passes, which leave out calls that nobody reads, and their errors
+    assert without_row(refused(build, UPDATES[updates], passes=False)) == without_row(expected)
 
 
 @pytest.mark.parametrize("updates", UPDATES)
@@ -108,7 +109,8 @@ def test_window_calls_in_loops(call, updates):
         return x.iterate(lambda c: c.with_columns(n=CALLS[call]("auto")).drop("n").concat(x), return_at=1)
 
     expected = refused(build, UPDATES[updates], tm.Reference())
-    assert without_row(refused(build, UPDATES[updates])) == without_row(expected)
+    # without passes, which leave out calls that nobody reads, and their errors
+    assert without_row(refused(build, UPDATES[updates], passes=False)) == without_row(expected)
 
 
 def by_rank(x):
