@@ -35,7 +35,7 @@ from tidemill.expressions.windows.functions import RANKINGS  # noqa: E402
 
 ENGINES: Final = {
     "reference": ("tidemill.renderer.reference.evaluation", "RULES"),
-    "embedded": ("tidemill.renderer.embedded.compile", "MAKERS"),
+    "embedded": ("tidemill.renderer.embedded.compile", "FACTORIES"),
     "Spark": ("tidemill.renderer.spark.step", "_RULES"),
 }
 """Where an engine's rules are, by node class."""

@@ -425,9 +425,9 @@ def local_spark(master: str = "local[*]", **settings: str) -> SparkSession:
 def _composites_of(spark: Any) -> frozenset[type[Composite]]:
     """Return which composites the embedded engine takes itself, or, where there is a session, Spark's renderer."""
     if spark is None:
-        from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415 - slow to import
+        from tidemill.renderer.embedded.compile import FACTORIES  # noqa: PLC0415 - slow to import
 
-        return frozenset(MAKERS.composites)
+        return frozenset(FACTORIES.composites)
     _need_spark()
     from tidemill.renderer.spark.step import COMPOSITES  # noqa: PLC0415 - nothing else imports pyspark
 

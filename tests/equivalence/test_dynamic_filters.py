@@ -9,7 +9,7 @@ from support.running import KV, examples, new_flow, scaled, start, traces
 from support.values_that_move import COMPARISONS, TYPES, right_side
 
 import tidemill as tm
-from tidemill.renderer.embedded.makers import MAKERS
+from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.renderer.runs.registry import Registry
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates
 
@@ -89,7 +89,7 @@ def test_a_side_that_moves_in_one_way_gives_the_same(comparison, monotone, data)
 def _lowered(monkeypatch):
     """The embedded engine takes no composite itself."""
     every: Any = Registry.__dict__["composites"]
-    none = property(lambda self: frozenset() if self is MAKERS else every.fget(self))
+    none = property(lambda self: frozenset() if self is FACTORIES else every.fget(self))
     monkeypatch.setattr(Registry, "composites", none)
 
 

@@ -16,7 +16,7 @@ from tidemill.dataflow.passes.lowering import lower
 from tidemill.dataflow.passes.pipeline import optimised
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.renderer.embedded.kernels import updates as kernels
-from tidemill.renderer.embedded.makers import MAKERS
+from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time, updates
 
 TYPES: dict[str, list[Any]] = {
@@ -50,7 +50,7 @@ class Lowered:
     """The embedded engine on what joins by range are lowered to."""
 
     def start(self, plan, keep):
-        graph = plan.taking(MAKERS.composites).after()
+        graph = plan.taking(FACTORIES.composites).after()
         assert any(isinstance(n, RangeJoin) for n in graph.nodes)
         lowered = lower(graph)
         lowered.freeze()

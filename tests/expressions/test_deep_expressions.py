@@ -21,8 +21,8 @@ from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound, BoundCall
 from tidemill.expressions.display import display
 from tidemill.expressions.expr import Expr
+from tidemill.expressions.recursion_guard import MAX_DEPTH, recursion_guard
 from tidemill.expressions.rewriting import can_fail, conditions, substituted
-from tidemill.expressions.room import MAX_DEPTH, with_room
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr, expr, to_sql
 from tidemill.expressions.structure import identical
@@ -142,7 +142,7 @@ def test_a_larger_stack_is_for_the_call_alone() -> None:
     limit, size = sys.getrecursionlimit(), threading.stack_size()
     seen = []
 
-    @with_room
+    @recursion_guard
     def deep(n: int) -> int:
         seen.append(threading.current_thread())
         return down(n)
@@ -159,7 +159,7 @@ def test_a_larger_stack_is_for_the_call_alone() -> None:
 
 _INTERRUPTED = """
 import signal, sys, threading, time
-from tidemill.expressions.room import with_room
+from tidemill.expressions.recursion_guard import recursion_guard
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 done = []
@@ -171,7 +171,7 @@ def depth_of(n):
         return sorted([3, 1, 2], key=lambda x: depth_of(-1) if x == 0 else x)[0] - 1
     return 1 + depth_of(n - 1)
 
-@with_room
+@recursion_guard
 def depth(n):
     done.append(depth_of(n))
     return done[0]

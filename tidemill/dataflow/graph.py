@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Arrange, Enter, Feedback, Input, Leave, Node, Output, Variable
+from tidemill.dataflow.origins import Origins
 from tidemill.dataflow.scopes import Scope
-from tidemill.dataflow.told import Told
 from tidemill.errors import GraphError
 from tidemill.site import Site
 
@@ -51,7 +51,7 @@ class Graph:
         self._arranged: dict[tuple[Node, tuple[int, ...]], Arrange] = {}
         self._made_for: Node | None = None
         """What nodes that are added now are a part of, if anything: they have its name and the user's line."""
-        self._told: Told | None = None
+        self._origins: Origins | None = None
 
     # -- making ---------------------------------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ class Graph:
         else:
             name, site, part_of = name or whole.name, whole.site, whole.part_of or whole.called
         place: dict[str, Any] = {"id": len(self.nodes), "scope": scope, "inputs": inputs}
-        return self.put(kind(name=name, site=site, told=self._told, part_of=part_of, **place, **fields))
+        return self.put(kind(name=name, site=site, origins=self._origins, part_of=part_of, **place, **fields))
 
     @contextmanager
     def on_behalf_of(self, node: Node) -> Iterator[None]:
@@ -95,13 +95,13 @@ class Graph:
             self._made_for = before
 
     @contextmanager
-    def telling(self, told: Told) -> Iterator[None]:
+    def telling(self, origins: Origins) -> Iterator[None]:
         """Have errors of nodes that are added meanwhile tell this."""
-        before, self._told = self._told, told
+        before, self._origins = self._origins, origins
         try:
             yield
         finally:
-            self._told = before
+            self._origins = before
 
     def put(self, node: N) -> N:
         """Add a node that was made elsewhere, checked; its id has to be the next one. For passes, which copy graphs."""

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol
 
 import attrs
 
+from tidemill.dataflow.origins import Origins
 from tidemill.dataflow.scopes import Scope
-from tidemill.dataflow.told import Told
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.instants import shown_distance
 from tidemill.expressions.schema import Schema
@@ -55,7 +55,7 @@ class Node:
     schema: Schema
     site: Site
     inputs: tuple[Node, ...] = ()
-    told: Told | None = None
+    origins: Origins | None = None
     """What errors tell, where it works with columns that users do not know."""
     part_of: str | None = None
     """What users call the operator whose place it takes, or a part of it: errors are that operator's."""

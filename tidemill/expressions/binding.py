@@ -16,7 +16,7 @@ from tidemill.expressions.display import literal_hint
 from tidemill.expressions.expr import Call, Cast, Column, Expr, Literal, Text
 from tidemill.expressions.functions import NULL, widens
 from tidemill.expressions.intervals import INTERVALS
-from tidemill.expressions.room import MAX_DEPTH, too_deep
+from tidemill.expressions.recursion_guard import MAX_DEPTH, too_deep
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.structure import resolve, walk

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from tidemill.expressions.expr import Alias, Call, Cast, Column, Expr, Literal, Text
 from tidemill.expressions.functions import FUNCTIONS
-from tidemill.expressions.room import with_room
+from tidemill.expressions.recursion_guard import recursion_guard
 from tidemill.expressions.structure import resolve
 
 _WORDS: Final = frozenset(("and", "or", "int_divide", "like"))
 """Operators that are words."""
 
 
-@with_room
+@recursion_guard
 def display(expression: Expr | str) -> str:
     """Return an expression as text; what a user gave as text as it is.
 

@@ -27,7 +27,7 @@ from tidemill.expressions.functions.dates import WITH_UNIT, extract, to_date, to
 from tidemill.expressions.functions.text import ilike, instr, trim
 from tidemill.expressions.functions.trigonometry import pi
 from tidemill.expressions.intervals import Interval, interval_of, sum_of, unit_of
-from tidemill.expressions.room import too_deep, with_room
+from tidemill.expressions.recursion_guard import recursion_guard, too_deep
 from tidemill.expressions.sql_aggregates import AGGREGATES, aggregate
 from tidemill.expressions.sql_windows import WINDOW_FUNCTIONS, window_call
 from tidemill.expressions.structure import resolve
@@ -68,7 +68,7 @@ def parse(text: str) -> Expr:
         raise too_deep() from None
 
 
-@with_room
+@recursion_guard
 def _parsed(text: str) -> Expr:
     try:
         dialect = Dialect.get_or_raise(_DIALECT)

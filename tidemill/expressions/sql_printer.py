@@ -21,7 +21,7 @@ from tidemill.expressions.functions.date_values import EPOCH
 from tidemill.expressions.functions.dates import DAY_UNITS, WITH_UNIT
 from tidemill.expressions.intervals import Interval, interval_text, unit_length
 from tidemill.expressions.literals import literal_type
-from tidemill.expressions.room import with_room
+from tidemill.expressions.recursion_guard import recursion_guard
 from tidemill.expressions.types import DATE, INT64, STRING, TIMESTAMP, DType
 
 DIALECT: Final = "spark"
@@ -32,7 +32,7 @@ def print_sql(bound: Bound, *, explicit: bool) -> str:
     return _printed(bound, explicit)
 
 
-@with_room
+@recursion_guard
 def _printed(bound: Bound, explicit: bool) -> str:
     try:
         return _print(bound, explicit=explicit).sql(dialect=DIALECT)

@@ -72,10 +72,10 @@ class Embedded:
         return self._run(plan, 0, saved)
 
     def _run(self, plan: GraphPlan, keep: int, saved: Saved | None) -> Run:
-        from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415 - slow to import
+        from tidemill.renderer.embedded.compile import FACTORIES  # noqa: PLC0415 - slow to import
         from tidemill.renderer.embedded.kernels.threads import processors  # noqa: PLC0415
 
-        plan = plan.taking(MAKERS.composites)
+        plan = plan.taking(FACTORIES.composites)
         threads = processors() if self.threads is None else self.threads
         if self.state is None and self.in_memory is None:
             return _started(plan, keep, saved, threads=threads)

@@ -19,7 +19,7 @@ from tidemill.expressions.functions import FUNCTIONS, NULL
 from tidemill.expressions.functions.dates import extract
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.intervals import Interval
-from tidemill.expressions.room import MAX_DEPTH, too_deep
+from tidemill.expressions.recursion_guard import MAX_DEPTH, too_deep
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules, narrowed
 from tidemill.expressions.sql_windows import window_call

@@ -20,7 +20,7 @@ from tidemill.dataflow.graph import explain
 from tidemill.dataflow.nodes import Node as GraphNode
 from tidemill.errors import GraphError, SchemaError, SqlError, TidemillError
 from tidemill.expressions.expr import Alias, Column, Expr, col
-from tidemill.expressions.room import with_room
+from tidemill.expressions.recursion_guard import recursion_guard
 from tidemill.expressions.schema import Field, Schema
 from tidemill.sql.costs import cost
 from tidemill.sql.describe import described
@@ -324,11 +324,11 @@ def _unique(rows: Collection, names: list[str], table: str) -> Collection:
     return one_row_a_key(rows.filter(*filled), names, what).concat(rows.filter(missing))
 
 
-@with_room
+@recursion_guard
 def _parsed(text: str, grammar: str) -> tuple[Source, list[exp.Expression]]:
     return parse(text, grammar)
 
 
-@with_room
+@recursion_guard
 def _bound(queries: Queries, node: exp.Expression) -> Relation:
     return queries(node, None)

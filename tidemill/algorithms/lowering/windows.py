@@ -13,7 +13,7 @@ from tidemill.collections.on_close import closed_rows, closed_sessions, valued_s
 from tidemill.collections.sessions import Sessions
 from tidemill.dataflow.composites import ClosedSessions, SlidingWindows, Windowed
 from tidemill.dataflow.nodes import Reduce
-from tidemill.dataflow.told import Told
+from tidemill.dataflow.origins import Origins
 from tidemill.expressions.expr import col
 from tidemill.expressions.ordering import OrderKey
 from tidemill.expressions.rewriting import column
@@ -83,6 +83,6 @@ def over_sessions(node: ClosedSessions, source: Collection, mark: Collection) ->
     """Return the rows of all sessions, held back until their ends are a gap behind the watermark."""
     names = source.schema.names
     session = Sessions(tuple(map(col, names[: node.keys])), names[node.column], node.gap, "session", "session end")
-    with source.builder.graph.telling(Told(names[node.keys :], ())):
+    with source.builder.graph.telling(Origins(names[node.keys :], ())):
         rows = closed_sessions(source.builder, source.node, mark.node, session)
         return Collection(source.builder, rows).drop("session end")

@@ -14,7 +14,7 @@ from tidemill.algorithms.prefix_sums.combiners import Combiner
 from tidemill.algorithms.prefix_sums.routing import BlockShape
 from tidemill.collections.collection import Collection
 from tidemill.collections.table_functions import apply_table
-from tidemill.dataflow.told import Told, WorkedOut
+from tidemill.dataflow.origins import Derivation, Origins
 from tidemill.errors import SchemaError, did_you_mean
 from tidemill.expressions.binding import bind, bind_predicate
 from tidemill.expressions.expr import col, lit
@@ -67,16 +67,16 @@ class OrderSums:
         *,
         at_rows: bool = False,
         row: Sequence[str] | None = None,
-        known: Mapping[str, WorkedOut] | None = None,
+        known: Mapping[str, Derivation] | None = None,
     ) -> Collection:
         """Return these columns of rows beside what the states in them, which may be those at rows, come to.
 
         Errors tell the columns of ``row``, or those that are kept, and sums as they are ``known``, or by their names.
         """
         states = self.at_rows if at_rows else self.states
-        known = known or {name: WorkedOut(c.name, name) for name, c in self.sums.items()}
+        known = known or {name: Derivation(c.name, name) for name, c in self.sums.items()}
         values = tuple((c, known[n]) for n, columns in zip(self.combiners, states.names, strict=True) for c in columns)
-        with rows.builder.graph.telling(Told(tuple(keep if row is None else row), values)):
+        with rows.builder.graph.telling(Origins(tuple(keep if row is None else row), values)):
             for name, combiner, columns in zip(self.combiners, states.combiners, states.names, strict=True):
                 rows = combiner.finished(rows, columns, name)
             return rows.select(*keep, *self.combiners)
@@ -165,9 +165,9 @@ def _at_one_place(
     if not aggregates:
         return rows.select(*place).distinct()
     values = tuple(
-        (c, WorkedOut(sums[n].name, n)) for n, columns in zip(sums, states.names, strict=True) for c in columns
+        (c, Derivation(sums[n].name, n)) for n, columns in zip(sums, states.names, strict=True) for c in columns
     )
-    with rows.builder.graph.telling(Told(tuple(place), values)):
+    with rows.builder.graph.telling(Origins(tuple(place), values)):
         grouped = rows.group_by(*place).agg(**aggregates)
     if not listed:
         return grouped

@@ -37,7 +37,7 @@ class Copy:
                 name=like.name,
                 scope=source.scope,
                 site=like.site,
-                told=like.told,
+                origins=like.origins,
                 part_of=like.part_of or like.called,
                 inputs=(source, *others),
                 **fields,

@@ -29,7 +29,7 @@ from tidemill.dataflow.progress import Progress, Reach
 from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.bound import BoundColumn
 from tidemill.renderer.embedded.kernels.codec import Interner
-from tidemill.renderer.embedded.makers import MAKERS
+from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the table
     dynamic_filter,
     range_join,
@@ -49,7 +49,7 @@ from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Frontier, Operator, Region, Schedule
 from tidemill.renderer.embedded.windows import on_close  # noqa: F401 - it fills the table, too
 
-__all__ = ["MAKERS", "Compiled"]  # the table is for others once it is filled
+__all__ = ["FACTORIES", "Compiled"]  # the table is for others once it is filled
 
 
 class Compiled:
@@ -124,7 +124,7 @@ class Compiled:
 
     def _add(self, node: Node) -> None:
         region = self._regions[node.scope]
-        operator = MAKERS.of(node)(node, region, self)
+        operator = FACTORIES.of(node)(node, region, self)
         self.operators[node] = operator
         region.items[operator.place] = operator
         if isinstance(operator, InputOperator):

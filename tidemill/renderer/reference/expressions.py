@@ -16,11 +16,11 @@ from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.functions.casts import cast_value
 from tidemill.expressions.functions.values import FailureError
-from tidemill.expressions.room import with_room
+from tidemill.expressions.recursion_guard import recursion_guard
 from tidemill.expressions.sql_text import to_sql
 
 
-@with_room
+@recursion_guard
 def evaluate(bound: Bound, row: Sequence[Any]) -> Any:
     """Return the value of a bound expression for a row; ``ExpressionError`` where it has none.
 

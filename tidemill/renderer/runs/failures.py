@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from tidemill.dataflow.composites import CLOCKED
 from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Feedback, Input, Map, Node, Reduce
-from tidemill.dataflow.told import column_for
+from tidemill.dataflow.origins import column_for
 from tidemill.errors import (
     CountOverflowError,
     ExpressionError,
@@ -49,10 +49,10 @@ def expression_failed(
 def not_worked_out(node: Node, row: Row, read: Iterable[int], reason: str, time: Any = None) -> ExpressionError | None:
     """Return the error of what a node works out of columns that users do not know; None where it does no such thing."""
     names = node.inputs[0].schema.names
-    value = None if node.told is None else node.told.value(names[i] for i in read)
-    if node.told is None or value is None:
+    value = None if node.origins is None else node.origins.value(names[i] for i in read)
+    if node.origins is None or value is None:
         return None
-    known = node.told.known(names, row)
+    known = node.origins.known(names, row)
     where = f"{node.where}, row {brief(known)}" if known else node.where
     return of_node(node, ExpressionError(f"{where}: {reason}", str(value)), row=known, column=value.name, time=time)
 
@@ -68,7 +68,7 @@ def ends_before_it_begins(node: Node, row: Row, begin: int, end: int, time: Any)
 
 def overflow(node: Node, key: Row, name: str, function: str) -> ExpressionError:
     """Return the error of an aggregate whose value at a time does not fit the type of its column."""
-    value = None if node.told is None else node.told.value((name,))
+    value = None if node.origins is None else node.origins.value((name,))
     function, name = (function, column_for(name)) if value is None else (value.function, value.name)
     made = ExpressionError(f"{node.where}, key {brief(key)}: overflow", f"{function} AS {name}")
     return of_node(node, made, row=key, column=name)
@@ -88,8 +88,8 @@ def negative_count(node: Node, key: Row, row: Row, count: int) -> NegativeCountE
     if isinstance(node, Reduce) and isinstance(node.logic, TopK):  # rows made wide to be sorted
         row = tuple(row[i] for i in node.logic.row)
     names = node.inputs[0].schema.names
-    if node.told is not None and len(row) == len(names):
-        row = node.told.known(names, row)
+    if node.origins is not None and len(row) == len(names):
+        row = node.origins.known(names, row)
     msg = (
         f"{node.where}, key {brief(key)}: row {brief(row)} has the count {count}, and a negative count has no meaning "
         "here: insert the row before it is deleted, or look for what takes it away twice"

@@ -21,8 +21,8 @@ from tidemill.algorithms.prefix_sums.interval_sum import sums_between
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums
 from tidemill.algorithms.prefix_sums.prefix_sum import sums_before_rows
 from tidemill.collections.collection import Collection, JoinKind
+from tidemill.dataflow.origins import Derivation, column_for
 from tidemill.dataflow.passes.row_keys import row_key
-from tidemill.dataflow.told import WorkedOut, column_for
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall, OffsetCall, RankingCall, RowCheck, ValueCall, value_fields
 from tidemill.expressions.windows.bound import BoundWindowCall as Call
@@ -99,7 +99,7 @@ class _Rendering:
         self.fields = {f"call {f.name}": attrs.evolve(f, name=f"call {f.name}") for f in fields}
         self._calls: dict[str, Call] = dict(zip(self.fields, bound.windows.calls, strict=True))
         self._known = {
-            name: WorkedOut(call.function, column_for(own))
+            name: Derivation(call.function, column_for(own))
             for name, own, call in zip(self.fields, bound.windows.names, bound.windows.calls, strict=True)
         }
         self._summaries: dict[str, Summary] = {}

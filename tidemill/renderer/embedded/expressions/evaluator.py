@@ -17,8 +17,8 @@ import pyarrow as pa
 from tidemill.errors import ExpressionError, brief
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, walk
 from tidemill.expressions.intervals import INTERVALS
+from tidemill.expressions.recursion_guard import recursion_guard
 from tidemill.expressions.rewriting import can_fail
-from tidemill.expressions.room import with_room
 from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.types import BINARY, BOOL, STRING
 from tidemill.renderer.embedded.expressions.casts import cast_rule
@@ -55,11 +55,11 @@ def compile_scalar(bound: Bound) -> CompiledScalar:
     >>> late([pa.array([59, 61, None])], 3).to_pylist()
     [False, True, None]
     """
-    nodes, dtype = [with_room(_compile)(bound, _CHOICES)], bound.dtype.arrow
+    nodes, dtype = [recursion_guard(_compile)(bound, _CHOICES)], bound.dtype.arrow
     if can_fail(bound) and any(isinstance(part, BoundCall) and part.function in _GUARDS for part in walk(bound)):
-        nodes.append(with_room(_compile)(bound, {**_CHOICES, **_GUARDS}))
+        nodes.append(recursion_guard(_compile)(bound, {**_CHOICES, **_GUARDS}))
 
-    @with_room
+    @recursion_guard
     def run(columns: Columns | Sequence[pa.Array], n: int) -> pa.Array:
         if n == 0:
             return pa.array([], dtype)

@@ -11,7 +11,7 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Arrange
 from tidemill.renderer.embedded.kernels.memory import stack
 from tidemill.renderer.embedded.kernels.updates import NULL, Rows, UpdateArray
-from tidemill.renderer.embedded.makers import operator_of
+from tidemill.renderer.embedded.operator_registry import operator_of
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine

@@ -9,10 +9,10 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.composites import DeltaJoin, Lookup
+from tidemill.renderer.embedded.compile_context import CompileContext
 from tidemill.renderer.embedded.kernels.sorting import gathered
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints, UpdateArray, consolidated, largest, stacked
-from tidemill.renderer.embedded.made import Made
-from tidemill.renderer.embedded.makers import MAKERS
+from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.join import MANY, common_round, pairs_of_many
 from tidemill.renderer.embedded.schedule import Operator, Region
@@ -236,6 +236,6 @@ def _sum(parts: list[Found]) -> Found:
     return Found(rows, both[at:])
 
 
-@MAKERS(DeltaJoin)
-def _delta_join(node: DeltaJoin, region: Region, made: Made) -> Operator:
+@FACTORIES(DeltaJoin)
+def _delta_join(node: DeltaJoin, region: Region, made: CompileContext) -> Operator:
     return DeltaJoinOperator(node, region, tuple(map(made.arrangement, node.inputs)))

@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from tidemill.dataflow.composites import OrderedDynamicFilter
+from tidemill.renderer.embedded.compile_context import CompileContext
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, UpdateArray, marked, stacked
-from tidemill.renderer.embedded.made import Made
-from tidemill.renderer.embedded.makers import MAKERS
+from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.renderer.embedded.operators.comparing import Comparison, Truth, Value, affected, merged_ranges, truth
 from tidemill.renderer.embedded.operators.one_row import Contents, Move, OneRow, value_of
 from tidemill.renderer.embedded.schedule import Operator, Region
@@ -234,6 +234,6 @@ class DynamicFilterOperator(Operator):
         self._contents = state
 
 
-@MAKERS(OrderedDynamicFilter)
-def _dynamic_filter(node: OrderedDynamicFilter, region: Region, made: Made) -> Operator:
+@FACTORIES(OrderedDynamicFilter)
+def _dynamic_filter(node: OrderedDynamicFilter, region: Region, made: CompileContext) -> Operator:
     return DynamicFilterOperator(node, region, made.interner)

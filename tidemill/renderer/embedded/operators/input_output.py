@@ -14,7 +14,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, encode, encode_ro
 from tidemill.renderer.embedded.kernels.memory import Room, stack
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated, stacked
-from tidemill.renderer.embedded.makers import operator_of
+from tidemill.renderer.embedded.operator_registry import operator_of
 from tidemill.renderer.embedded.operators.arrange import LARGE
 from tidemill.renderer.embedded.operators.large_tables import LargeTables
 from tidemill.renderer.embedded.schedule import Operator, Region

@@ -8,6 +8,7 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Join
+from tidemill.renderer.embedded.compile_context import CompileContext
 from tidemill.renderer.embedded.kernels.memory import cleared, empty
 from tidemill.renderer.embedded.kernels.sorting import ascending, gather
 from tidemill.renderer.embedded.kernels.updates import (
@@ -22,8 +23,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     same,
     stacked,
 )
-from tidemill.renderer.embedded.made import Made
-from tidemill.renderer.embedded.makers import MAKERS
+from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.schedule import Operator, Region, Round
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
@@ -261,7 +261,7 @@ def _take(updates: UpdateArray, rows: Ints, at: Ints | None, result: UpdateArray
             gather(updates[row], at, taken)
 
 
-@MAKERS(Join)
-def _join(node: Join, region: Region, made: Made) -> Operator:
+@FACTORIES(Join)
+def _join(node: Join, region: Region, made: CompileContext) -> Operator:
     left, right = node.inputs
     return JoinOperator(node, region, (made.arrangement(left), made.arrangement(right)))

@@ -27,6 +27,7 @@ from tidemill.errors import ExpressionError, UserFunctionError
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.rewriting import column_uses
 from tidemill.expressions.schema import Schema
+from tidemill.renderer.embedded.compile_context import CompileContext
 from tidemill.renderer.embedded.expressions.comparisons_on_codes import compile_comparisons
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.embedded.expressions.few_rows import FEW_ROWS, FewRows
@@ -41,8 +42,7 @@ from tidemill.renderer.embedded.kernels.codec import (
 from tidemill.renderer.embedded.kernels.memory import empty, stack
 from tidemill.renderer.embedded.kernels.sorting import parts
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, Rows, UpdateArray, consolidated, marked
-from tidemill.renderer.embedded.made import Made
-from tidemill.renderer.embedded.makers import MAKERS, operator_of
+from tidemill.renderer.embedded.operator_registry import FACTORIES, operator_of
 from tidemill.renderer.embedded.operators.arrange import LARGE
 from tidemill.renderer.embedded.schedule import Operator, Region, Round
 from tidemill.renderer.runs import failures
@@ -285,8 +285,8 @@ class MapOperator(_ExpressionOperator):
                         raise self.failed(error, of_part, self.node.schema.names[i]) from None
 
 
-@MAKERS(Map)
-def _map(node: Map, region: Region, made: Made) -> Operator:
+@FACTORIES(Map)
+def _map(node: Map, region: Region, made: CompileContext) -> Operator:
     return ProjectWire(node, region) if node.picked is not None else MapOperator(node, region, made.interner)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.composites import RangeJoin
+from tidemill.renderer.embedded.compile_context import CompileContext
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.embedded.kernels.sorting import ascending, bisected, gather
@@ -27,8 +28,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     same,
     stacked,
 )
-from tidemill.renderer.embedded.made import Made
-from tidemill.renderer.embedded.makers import MAKERS
+from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
@@ -175,6 +175,6 @@ def _placed(codes: Ints, sought: Ints, low: Ints, high: Ints, *, right: bool) ->
     return place
 
 
-@MAKERS(RangeJoin)
-def _range_join(node: RangeJoin, region: Region, made: Made) -> Operator:
+@FACTORIES(RangeJoin)
+def _range_join(node: RangeJoin, region: Region, made: CompileContext) -> Operator:
     return RangeJoinOperator(node, region, made.interner)

@@ -8,8 +8,8 @@ from tidemill.dataflow.composites import ClosedSessions
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray, consolidated, numbered
-from tidemill.renderer.embedded.makers import operator_of
-from tidemill.renderer.embedded.operators.held import HeldRows
+from tidemill.renderer.embedded.operator_registry import operator_of
+from tidemill.renderer.embedded.operators.timers import Timers
 from tidemill.renderer.embedded.operators.watermarks import ROWS, AfterWatermark, limits_of
 from tidemill.renderer.embedded.schedule import Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
@@ -33,7 +33,7 @@ class ClosedSessionsOperator(AfterWatermark):
         self._gap = node.gap
         layout = UpdateLayout(tuple(range(node.keys)), self._schema.dtypes, 1, self.schedule.users)
         self._open = Spine(layout, self.since, self.schedule.transaction)
-        self._due = HeldRows(self, node.keys, 0)
+        self._due = Timers(self, node.keys, 0)
         """Partitions by the end of a session, which is over when the watermark is a gap beyond it."""
         self.ports.append(self._due)
 

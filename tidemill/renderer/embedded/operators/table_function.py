@@ -10,11 +10,11 @@ import numpy as np
 from tidemill.dataflow.nodes import FlatMap
 from tidemill.expressions.table_functions import Column, ListColumn, TableCall
 from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.compile_context import CompileContext
 from tidemill.renderer.embedded.expressions.few_rows import FEW_ROWS
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decoder, encode_column, encoder
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray
-from tidemill.renderer.embedded.made import Made
-from tidemill.renderer.embedded.makers import MAKERS
+from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.renderer.embedded.operators.linear import FlatMapOperator
 from tidemill.renderer.embedded.schedule import Operator, Region
 
@@ -127,7 +127,7 @@ def _numbered(codes: Ints) -> tuple[list[int], Ints]:
     return distinct.take(order).tolist(), places.take(inverse)
 
 
-@MAKERS(FlatMap)
-def _make_flat_map(node: FlatMap, region: Region, made: Made) -> Operator:
+@FACTORIES(FlatMap)
+def _make_flat_map(node: FlatMap, region: Region, made: CompileContext) -> Operator:
     operator = TableFunctionOperator if isinstance(node.function, TableCall) else FlatMapOperator
     return operator(node, region, made.interner)

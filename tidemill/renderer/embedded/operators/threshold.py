@@ -11,7 +11,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
 from tidemill.renderer.embedded.kernels.memory import empty
 from tidemill.renderer.embedded.kernels.sorting import PART, gather, nonzero
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated, largest
-from tidemill.renderer.embedded.makers import operator_of
+from tidemill.renderer.embedded.operator_registry import operator_of
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import KeyedOperator, Stored, Work
 from tidemill.renderer.embedded.schedule import Region

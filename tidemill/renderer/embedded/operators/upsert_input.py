@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from tidemill.dataflow.nodes import Input
+from tidemill.renderer.embedded.compile_context import CompileContext
 from tidemill.renderer.embedded.kernels.codec import FEW, Interner, encode, encode_row
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes, UpdateArray, consolidated, grouped
-from tidemill.renderer.embedded.made import Made
-from tidemill.renderer.embedded.makers import MAKERS
+from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.renderer.embedded.operators.input_output import InputOperator
 from tidemill.renderer.embedded.schedule import Port, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
@@ -193,6 +193,6 @@ class UpsertInputOperator(InputOperator):
         self._injected = None
 
 
-@MAKERS(Input)
-def _input(node: Input, region: Region, made: Made) -> InputOperator:
+@FACTORIES(Input)
+def _input(node: Input, region: Region, made: CompileContext) -> InputOperator:
     return (UpsertInputOperator if node.key else InputOperator)(node, region, made.interner)

@@ -9,8 +9,8 @@ import numpy as np
 from tidemill.dataflow.nodes import LateRows, Node, SortBuffer, Watermark
 from tidemill.expressions.instants import least_number, value_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray, consolidated
-from tidemill.renderer.embedded.makers import operator_of
-from tidemill.renderer.embedded.operators.held import HeldRows, Numbers
+from tidemill.renderer.embedded.operator_registry import operator_of
+from tidemill.renderer.embedded.operators.timers import Numbers, Timers
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.runs import failures
 
@@ -179,7 +179,7 @@ class SortBufferOperator(AfterWatermark):
     def __init__(self, node: SortBuffer, region: Region) -> None:
         super().__init__(node, region, node.column, node.extra)
         self._drops_late = node.drops_late
-        self._held = HeldRows(self, self._width)
+        self._held = Timers(self, self._width)
         self.ports.append(self._held)
 
     def run(self) -> None:

@@ -6,11 +6,11 @@ import numpy as np
 
 from tidemill.dataflow.nodes import Arrange, Reduce, outside
 from tidemill.expressions.windows.bound import Windows
+from tidemill.renderer.embedded.compile_context import CompileContext
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.memory import zeros
 from tidemill.renderer.embedded.kernels.updates import Codes, Rows, UpdateArray, consolidated, expand
-from tidemill.renderer.embedded.made import Made
-from tidemill.renderer.embedded.makers import MAKERS
+from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator, Stored
@@ -123,8 +123,8 @@ class ReduceOperator(KeyedOperator):
         return {"out": self._out, **self.logic.spines()}
 
 
-@MAKERS(Reduce)
-def _reduce(node: Reduce, region: Region, made: Made) -> Operator:
+@FACTORIES(Reduce)
+def _reduce(node: Reduce, region: Region, made: CompileContext) -> Operator:
     (source,) = node.inputs
     calls = node.logic
     if isinstance(calls, Windows) and calls.in_order and node.scope.coordinates == 1:

@@ -17,8 +17,8 @@ from tidemill.expressions.windows.bound import CallError, RankingCall
 from tidemill.expressions.windows.closing import FrameReach, reach_of
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints, UpdateArray, consolidated, numbered
-from tidemill.renderer.embedded.makers import operator_of
-from tidemill.renderer.embedded.operators.held import HeldRows
+from tidemill.renderer.embedded.operator_registry import operator_of
+from tidemill.renderer.embedded.operators.timers import Timers
 from tidemill.renderer.embedded.operators.watermarks import ROWS, AfterWatermark, limits_of
 from tidemill.renderer.embedded.schedule import Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
@@ -81,7 +81,7 @@ class SlidingWindowsOperator(AfterWatermark):
         layout = UpdateLayout(keys, [*self._types[: node.keys], INT64, INT64], 1, self.schedule.users)
         self._forgotten = Spine(layout, self.since, transaction)
         """Of each partition, how many rows and peer groups are not there any more."""
-        self._due = HeldRows(self, node.keys, 0)
+        self._due = Timers(self, node.keys, 0)
         """Partitions that change, by how far the watermark has to come."""
         self.ports.append(self._due)
 

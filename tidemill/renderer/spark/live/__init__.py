@@ -66,12 +66,12 @@ class Spark:
 
     def _run(self, plan: GraphPlan, keep: int, saved: Saved | None) -> Run:
         from tidemill.renderer.durable.start import open_state  # noqa: PLC0415 - its kernels cost more than all the rest
-        from tidemill.renderer.embedded.compile import MAKERS  # noqa: PLC0415
+        from tidemill.renderer.embedded.compile import FACTORIES  # noqa: PLC0415
         from tidemill.renderer.spark.live.executor import SparkExecutor  # noqa: PLC0415 - imports pyspark
         from tidemill.renderer.spark.live.inputs import SparkDataFrames  # noqa: PLC0415
         from tidemill.renderer.spark.step import COMPOSITES  # noqa: PLC0415
 
-        plan = plan.taking(MAKERS.composites & COMPOSITES)
+        plan = plan.taking(FACTORIES.composites & COMPOSITES)
         state = open_state(
             plan,
             keep,

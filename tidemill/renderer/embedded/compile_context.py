@@ -9,7 +9,7 @@ from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 
 
-class Made(Protocol):
+class CompileContext(Protocol):
     """What a new operator may ask of what is made so far."""
 
     interner: Interner

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tidemill.renderer.embedded.schedule import Operator
 
 
-class HeldRows(Port):
+class Timers(Port):
     """Updates that are held until a limit exceeds their number, which they have where others have their time."""
 
     __slots__ = ()
@@ -55,7 +55,7 @@ class HeldRows(Port):
         self.pending.state = state
 
 
-class Numbers(HeldRows):
+class Numbers(Timers):
     """A few numbers that an operator goes on from."""
 
     __slots__ = ("_at_first", "_known")

@@ -30,10 +30,10 @@ def too_deep() -> SchemaError:
     )
 
 
-def with_room(function: Callable[P, R]) -> Callable[P, R]:
+def recursion_guard(function: Callable[P, R]) -> Callable[P, R]:
     """Return a pure function that, where the stack ends, is called again in a thread with a large one.
 
-    >>> @with_room
+    >>> @recursion_guard
     ... def depth(n):
     ...     return depth_of(n)
     >>> def depth_of(n):
@@ -47,7 +47,7 @@ def with_room(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except RecursionError:
-            if _here.has_room:
+            if _here.has_large_stack:
                 raise
         return _elsewhere(functools.partial(function, *args, **kwargs))
 
@@ -55,7 +55,7 @@ def with_room(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class _Here(threading.local):
-    has_room = False
+    has_large_stack = False
 
 
 _here = _Here()
@@ -68,7 +68,7 @@ def _elsewhere(call: Callable[[], R]) -> R:
     done = threading.Event()
 
     def run() -> None:
-        _here.has_room = True
+        _here.has_large_stack = True
         try:
             with _limit.raised():  # for as long as this thread is at work, whatever becomes of the caller
                 found.append(context.run(call))

@@ -9,10 +9,10 @@ from tidemill.dataflow.nodes import Node
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.runs.registry import Registry
 
-Maker: TypeAlias = Callable[[Any, Region, Any], Operator]
+OperatorFactory: TypeAlias = Callable[[Any, Region, Any], Operator]
 
-MAKERS: Final = Registry[Maker]("embedded engine")
-"""For each class of nodes a function that makes an operator of the node, its region and what is `Made` so far."""
+FACTORIES: Final = Registry[OperatorFactory]("embedded engine")
+"""For each class of nodes a function that makes an operator of the node, its region and the `CompileContext`."""
 
 C = TypeVar("C", bound=Callable[..., Operator])
 
@@ -22,9 +22,9 @@ def operator_of(*kinds: type[Node], interner: bool = False) -> Callable[[C], C]:
 
     def add(operator: C) -> C:
         if interner:
-            MAKERS(*kinds)(lambda node, region, made: operator(node, region, made.interner))
+            FACTORIES(*kinds)(lambda node, region, made: operator(node, region, made.interner))
         else:
-            MAKERS(*kinds)(lambda node, region, _: operator(node, region))
+            FACTORIES(*kinds)(lambda node, region, _: operator(node, region))
         return operator
 
     return add
