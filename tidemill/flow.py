@@ -108,8 +108,8 @@ class Dataflow(Building):
         >>> print(flow.explain_sql("SELECT origin FROM flights WHERE delay > 15"))  # doctest: +ELLIPSIS
         1 Project origin
           2 Project origin
-            3 Filter delay > 15
-              4 Get flights
+            3 Filter delay > 15  [line 1: delay > 15]
+              4 Get flights  [line 1: flights]
         <BLANKLINE>
         operators:
         ...

@@ -76,7 +76,7 @@ class SqlSession:
     INSERT 2
     item  total  time  diff
     ----  -----  ----  ----
-    tea   7      0     +1
+    tea   7      1     +1
     """
 
     dialect_name: str = "spark"
