@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -294,3 +295,98 @@ def test_what_is_written():
             ("b", 1, 1, "delete"),
             ("c", 3, 1, "insert"),
         ]
+
+
+def test_decimals_have_all_their_digits():
+    flow = tm.Dataflow()
+    flow.output("x", flow.input("x", {"k": "int64", "d": "decimal(38,2)"}, key="k"))
+    number = 10**35 + 123
+    data = base64.b64encode(number.to_bytes(16, "big", signed=True)).decode()
+    fields = [
+        {"field": "k"},
+        {"field": "d", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
+    ]
+    feed = [
+        with_schema({"op": "c", "after": {"k": 1, "d": data}}, fields),
+        {"op": "c", "after": {"k": 2, "d": {"scale": 2, "value": data}}},
+    ]
+    with flow.start() as run:
+        run.apply("x", feed, format="debezium")
+        run.advance()
+        assert [row[1] for row in run.snapshot("x")] == [Decimal(f"{10**33 + 1}.23")] * 2
+
+
+def test_a_feed_of_delta_in_files(run, tmp_path):
+    rows = pa.table(
+        {"item": ["a", "a", "b"], "n": [1, 1, 2], "op": pa.array([None] * 3, pa.string())}
+        | {"_change_type": ["insert", "delete", "insert"], "_commit_version": [1, 2, 2]}
+    )
+    pq.write_table(rows, tmp_path / "1.parquet")
+    run.apply("items", tm.read_parquet(tmp_path / "1.parquet"), format="delta")
+    assert contents(run, "items") == [("b", 2, None)]
+    pq.write_table(rows.drop_columns(["_commit_version"]), tmp_path / "1.parquet")
+    with pytest.raises(RowError, match="_commit_version"):  # their order is not known
+        run.apply("items", tm.read_parquet(tmp_path / "1.parquet"), format="delta")
+
+
+def test_text_with_ends_of_lines_of_unicode_is_one_message(run):
+    row = {"item": "a\u2028b\u0085", "n": 1, "op": None}
+    text = "\r\n".join([json.dumps({"op": "c", "after": row}, ensure_ascii=False), "", '{"op": "m"}'])
+    run.apply("items", text, format="debezium")
+    assert contents(run, "items") == [(row["item"], 1, None)]
+
+
+@pytest.mark.parametrize(
+    ("written_by", "messages", "wrong"),
+    [
+        ("debezium", [None, {"op": "m"}, GOOD, {"op": "c", "after": {"item": "x", "n": "bad", "op": None}}], 3),
+        ("debezium", [None, {"op": "d", "before": {"item": None}}], 1),
+        (
+            "delta",
+            [
+                {"item": "x", "n": v, "op": None, "_change_type": "insert", "_commit_version": c}
+                for v, c in (("bad", 9), (1, 1))
+            ],
+            0,
+        ),
+        (
+            "delta",
+            pa.table(
+                {
+                    "item": ["x", "y"],
+                    "n": ["bad", "1"],
+                    "op": ["", ""],
+                    "_change_type": ["insert"] * 2,
+                    "_commit_version": [9, 1],
+                }
+            ),
+            0,
+        ),
+        ("delta", [{"item": "x", "n": 1, "op": None, "_change_type": []}], 0),
+        ("delta", [{"item": "x", "n": 1, "op": None, "_change_type": "insert", "_commit_version": "10"}], 0),
+        ("maxwell", [{"type": "update", "data": [1], "old": {"item": "b"}}], 0),
+        ("debezium", [('{"k": 1}', "[1]")], 0),
+        ("debezium", [{"schema": "x", "payload": {"op": "c", "after": {"item": "x", "n": "bad", "op": None}}}], 0),
+        ("debezium", [{"schema": {"fields": ["x"]}, "payload": {"op": "c", "after": 1}}], 0),
+    ],
+)
+def test_errors_name_the_message_that_came(run, written_by, messages, wrong):
+    with pytest.raises(RowError) as caught:
+        run.apply("items", messages, format=written_by)
+    assert caught.value.row_index in (wrong, None)
+    assert contents(run, "items") == []
+
+
+def test_a_key_that_is_plain_text_and_values_of_other_kinds(run):
+    run.apply("items", [("abc", json.dumps(GOOD))], format="debezium")
+    assert contents(run, "items") == [("good", 1, None)]
+    row = {"id": 1, "price": None, "on": None, "at": None, "weight": None, "raw": None}
+    for wrong in ({"on": True}, {"at": True}, {"at": "2026-03-01T12:00:00.123456789"}):
+        with pytest.raises(RowError):
+            run.apply("orders", [{"op": "c", "after": row | wrong}], format="debezium")
+    flow = tm.Dataflow()
+    flow.output("x", flow.input("x", {"k": "int64", "many": "list<float64>"}, key="k"))
+    with flow.start() as lists:
+        lists.apply("x", ['{"op": "c", "after": {"k": 1, "many": [1.5, null]}}'], format="debezium")
+        lists.advance()
+        assert list(lists.snapshot("x")) == [(1, (1.5, None))]

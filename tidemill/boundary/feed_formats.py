@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import datetime as dt
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from types import NoneType
 from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 import pyarrow as pa
 
 from tidemill.boundary.feeds import Ints, Keyed
-from tidemill.boundary.rows import listed_rows, python_rows
-from tidemill.boundary.tables import Source, as_table
+from tidemill.boundary.rows import checked_rows, listed_rows, python_rows
+from tidemill.boundary.tables import Source, as_table, checked_table
 from tidemill.errors import RowError, SchemaError, brief, did_you_mean
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.types import STRING
+from tidemill.expressions.types import INT64, STRING, DType
 
 FeedFormat: TypeAlias = Literal["op", "debezium", "delta", "maxwell"]
 FORMATS: Final = ("op", "debezium", "delta", "maxwell")
@@ -65,7 +68,9 @@ def translated(format: str, schema: Schema, key: Sequence[int], feed: Any, where
     rows: list[dict[str, Any]] = []
     for number, message in enumerate(_messages(feed, where)):
         try:
-            rows += [{**one.row, op: one.op} for one in changes(message, columns)]
+            for one in changes(message, columns):
+                columns.check(one, number, where)
+                rows.append({**one.row, op: one.op})
         except _Unfit as error:
             reason = f"{where}, message {number}: {error}"
             raise RowError(reason).about(row=message, row_index=number, column=error.column) from None
@@ -94,6 +99,14 @@ class _InputColumns:
     key: Sequence[str]
     said: Types = attrs.field(factory=dict)
 
+    def check(self, change: _Change, number: int, where: str) -> None:
+        """Raise `RowError` with the message's number where a value does not fit."""
+        puts = change.op == "upsert"
+        fields = [
+            attrs.evolve(f, nullable=f.name not in self.key and (f.nullable or not puts)) for f in self.schema.fields
+        ]
+        checked_rows(Schema(tuple(fields)), [tuple(change.row.get(f.name) for f in fields)], where, first=number)
+
     def row(self, given: Any, names: Sequence[str], missing: str) -> dict[str, Any]:
         """Return the values of these columns."""
         if not isinstance(given, Mapping):
@@ -107,15 +120,17 @@ class _InputColumns:
 def _messages(feed: Any, where: str) -> Iterator[Any]:
     """Return messages, of text as JSON; of pairs of a key and a value the values, and where these are missing both."""
     if isinstance(feed, (str, bytes)):
-        feed = feed.splitlines()
+        feed = feed.split("\n") if isinstance(feed, str) else feed.split(b"\n")
     for number, given in enumerate(listed_rows(feed, where)):
         key, message = given if isinstance(given, tuple) and len(given) == 2 else (None, given)  # noqa: PLR2004
         try:
-            message, key = _read(message), _read(key)
+            message = _read(message)
         except ValueError as error:
             reason = f"{where}, message {number}: {brief(message)} is not JSON ({error})"
             raise RowError(reason).about(row=message, row_index=number) from None
-        yield message if key is None or message is None else {**message, "#key": key}
+        with contextlib.suppress(ValueError):  # a key may be plain text; it is asked for by few
+            key = _read(key)
+        yield message if key is None or not isinstance(message, Mapping) else {**message, "#key": key}
 
 
 def _read(text: Any) -> Any:
@@ -152,9 +167,14 @@ def _payload(message: Any) -> tuple[Any, Types]:
     """Return a message without the schema around it, and what that says of the columns of before and after."""
     if not isinstance(message, Mapping) or "payload" not in message:
         return message, {}
-    parts = {part.get("field"): part for part in (message.get("schema") or {}).get("fields") or ()}
-    row = parts.get("after") or parts.get("before") or {}
-    return message["payload"], {f["field"]: f for f in row.get("fields") or () if "field" in f}
+    parts = {part.get("field"): part for part in _fields(message.get("schema"))}
+    row = parts.get("after") or parts.get("before")
+    return message["payload"], {f["field"]: f for f in _fields(row) if "field" in f}
+
+
+def _fields(schema: Any) -> list[Mapping[str, Any]]:
+    found = schema.get("fields") if isinstance(schema, Mapping) else None
+    return [f for f in found if isinstance(f, Mapping)] if isinstance(found, Sequence) else []
 
 
 def _maxwell(message: Any, columns: _InputColumns) -> Iterator[_Change]:
@@ -162,7 +182,8 @@ def _maxwell(message: Any, columns: _InputColumns) -> Iterator[_Change]:
     kind = message.get("type") if isinstance(message, Mapping) else None
     if kind in ("insert", "bootstrap-insert", "update"):
         data, old = message.get("data"), message.get("old") or {}
-        before = {**data, **old} if data and any(k in old for k in columns.key) else None
+        known = isinstance(data, Mapping) and isinstance(old, Mapping)
+        before = {**data, **old} if known and any(k in old for k in columns.key) else None
         yield from _put(data, before, columns, f"type {kind!r} without data")
     elif kind == "delete":
         yield _Change("delete", columns.row(message.get("data"), columns.key, "type 'delete' without data"))
@@ -189,26 +210,40 @@ def _value(given: Any, field: Field, said: Mapping[str, Any]) -> Any:
     if given == _UNAVAILABLE:
         msg = f"column {field.name}: the source did not log the value, since it did not change: let it log whole rows"
         raise _Unfit(msg, field.name)
-    read = _READ.get(field.dtype.name)
     try:
-        return given if read is None else read(given, said)
+        return _as(given, field.dtype, said)
     except (ValueError, InvalidOperation, OverflowError, KeyError, TypeError, binascii.Error) as error:
         msg = f"column {field}: {brief(given)} cannot be read ({error})"
         raise _Unfit(msg, field.name) from None
 
 
+def _as(given: Any, dtype: DType, said: Mapping[str, Any]) -> Any:
+    if dtype.element is not None and isinstance(given, (list, tuple)):
+        element = dtype.element
+        return [None if v is None else _as(v, element, {}) for v in given]
+    read = _READ.get(dtype.name)
+    return given if read is None else read(given, said)
+
+
 def _date(given: Any, _said: Mapping[str, Any]) -> Any:
     if isinstance(given, str):
         return dt.date.fromisoformat(given)
-    return _EPOCH.date() + dt.timedelta(days=given) if isinstance(given, int) else given
+    return _EPOCH.date() + dt.timedelta(days=given) if _is_number(given) else given
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool)
 
 
 def _moment(given: Any, said: Mapping[str, Any]) -> Any:
     """Return a moment as wall time, that of a zoned one in UTC."""
     if isinstance(given, str):
+        if re.search(r"\.\d{6}\d*[1-9]", given):
+            msg = "timestamps have microseconds"
+            raise ValueError(msg)
         moment = dt.datetime.fromisoformat(given)
         return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
-    if not isinstance(given, int):
+    if not _is_number(given):
         return given
     unit = _PER_SECOND.get(str(said.get("name")))
     if unit is None:
@@ -224,15 +259,16 @@ def _moment(given: Any, said: Mapping[str, Any]) -> Any:
 def _decimal(given: Any, said: Mapping[str, Any]) -> Any:
     """Return a decimal: of text as written, of Kafka's bytes as their schema says, or as their own scale does."""
     if isinstance(given, Mapping):  # io.debezium.data.VariableScaleDecimal
-        return _unscaled(given["value"]).scaleb(-int(given["scale"]))
+        return _unscaled(given["value"], given["scale"])
     if said.get("name") == "org.apache.kafka.connect.data.Decimal":
-        return _unscaled(given).scaleb(-int(said["parameters"]["scale"]))
+        return _unscaled(given, said["parameters"]["scale"])
     return Decimal(given) if isinstance(given, str) else given
 
 
-def _unscaled(given: Any) -> Decimal:
+def _unscaled(given: Any, scale: Any) -> Decimal:
+    """Return the number of bytes and a scale, with all its digits, whatever the context's precision."""
     data = base64.b64decode(given, validate=True) if isinstance(given, str) else given
-    return Decimal(int.from_bytes(data, "big", signed=True))
+    return Decimal(f"{int.from_bytes(data, 'big', signed=True)}E{-int(scale)}")
 
 
 def _float(given: Any, _said: Mapping[str, Any]) -> Any:
@@ -258,11 +294,17 @@ def _of_delta(schema: Schema, key: Sequence[str], feed: Any, op: str, where: str
     if hasattr(feed, "toArrow"):  # Spark's
         feed = feed.toArrow()
     columns = Schema((*schema, Field(CHANGE_TYPE, STRING)))
-    table = feed.read(columns, where) if isinstance(feed, Source) else as_table(columns, feed, where)
+    if isinstance(feed, Source):  # which leaves out what it is not asked for
+        table = feed.read(Schema((*columns, Field(COMMIT_VERSION, INT64))), where)
+    else:
+        table = as_table(columns, feed, where)
     if table is None:
         rows = list(_with_names(feed, where))
         puts, order = _done([r.get(CHANGE_TYPE) for r in rows], [r.get(COMMIT_VERSION) for r in rows], where)
+        checking = _InputColumns(schema, key)
         kept = [[n for n in (schema.names if put else key) if n in row] for row, put in zip(rows, puts, strict=True)]
+        for i, names in enumerate(kept):
+            checking.check(_Change("upsert" if puts[i] else "delete", {n: rows[i][n] for n in names}), i, where)
         return [{**{n: rows[i][n] for n in kept[i]}, op: "upsert" if puts[i] else "delete"} for i in order]
     if lacking := [n for n in columns.names if n not in table.column_names]:
         reason = f"{where}: no column {lacking[0]!r}: Delta's change feed has the table's columns and {CHANGE_TYPE}"
@@ -270,6 +312,8 @@ def _of_delta(schema: Schema, key: Sequence[str], feed: Any, op: str, where: str
     size = table.num_rows
     versions = table.column(COMMIT_VERSION).to_pylist() if COMMIT_VERSION in table.column_names else [None] * size
     puts, order = _done(table.column(CHANGE_TYPE).to_pylist(), versions, where)
+    relaxed = Schema(tuple(attrs.evolve(f, nullable=True) for f in schema))
+    checked_table(relaxed, table.select(list(schema.names)), where)  # errors name the rows of the feed
     ops = pa.array(["upsert" if put else "delete" for put in puts], pa.string())
     return table.select(list(schema.names)).append_column(op, ops).take(pa.array(order, pa.int64()))
 
@@ -278,10 +322,13 @@ def _done(kinds: Sequence[Any], versions: Sequence[Any], where: str) -> tuple[li
     """Return which rows are put, the others being deleted; and the rows in the order in which they count."""
     puts = []
     for number, kind in enumerate(kinds):
-        put = _DELTA.get(kind)
+        put = _DELTA.get(kind) if isinstance(kind, str) else None
         if put is None:
             reason = f"{where}, row {number}: {CHANGE_TYPE} is {brief(kind)}: expected one of {', '.join(_DELTA)}"
             raise RowError(reason).about(row_index=number, column=CHANGE_TYPE)
+        if not isinstance(versions[number], (int, NoneType)):
+            reason = f"{where}, row {number}: {COMMIT_VERSION} is {brief(versions[number])}: expected a whole number"
+            raise RowError(reason).about(row_index=number, column=COMMIT_VERSION)
         puts.append(put)
     return puts, sorted(range(len(puts)), key=lambda i: (versions[i] or 0, puts[i]))
 
