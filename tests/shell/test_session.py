@@ -265,3 +265,34 @@ def test_words_in_quotes_are_no_clauses():
     said(session, "CREATE TABLE t (a INT, `where` STRING); INSERT INTO t VALUES (1, 'WHERE'), (2, 'SET')")
     said(session, "UPDATE t SET `where` = 'FROM' WHERE `where` = 'WHERE'")
     assert rows(session, "SELECT * FROM t ORDER BY `where` DESC") == [(2, "SET"), (1, "FROM")]
+
+
+def test_a_row_that_several_cases_of_merge_are_about_is_refused():
+    session = SqlSession()
+    said(session, "CREATE TABLE t (id INT, v INT); CREATE TABLE s (id INT, f STRING, v INT)")
+    said(session, "INSERT INTO t VALUES (1, 10), (2, 20); INSERT INTO s VALUES (1, 'u', 5), (1, 'd', 6)")
+    merge = """MERGE INTO t USING s ON t.id = s.id WHEN MATCHED AND s.f = 'd' THEN DELETE
+        WHEN MATCHED AND s.f = 'u' THEN UPDATE SET v = s.v"""
+    with pytest.raises(SqlError, match="matches several rows"):
+        said(session, merge)
+    assert rows(session, "SELECT * FROM t") == [(1, 10), (2, 20)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UPDATE sales SET id = 7",
+        "UPDATE sales SET id = 2 WHERE id = 1",
+        "INSERT INTO sales (id) VALUES (8), (8)",
+        "MERGE INTO sales USING (VALUES (8), (8)) AS n (i) ON id = i WHEN NOT MATCHED THEN INSERT (id) VALUES (i)",
+    ],
+)
+def test_no_statement_gives_two_rows_one_key(shop, text):
+    before = rows(shop, "SELECT * FROM sales")
+    with pytest.raises(SqlError, match="key"):
+        said(shop, text)
+    assert rows(shop, "SELECT * FROM sales") == before
+    said(shop, "UPDATE sales SET id = 4 - id")  # 3, 2, 1
+    assert rows(shop, "SELECT id, amount FROM sales") == [(1, 1), (2, 5), (3, 4)]
+    said(shop, "INSERT INTO sales (id, amount) VALUES (1, 9)")  # in the place of the row that has it
+    assert rows(shop, "SELECT id, amount FROM sales") == [(1, 9), (2, 5), (3, 4)]

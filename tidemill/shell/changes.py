@@ -115,6 +115,13 @@ def merged(statement: Words, contents: Contents) -> list[RowChange]:
         else:
             reason = f"MERGE with {action.word(0) or 'nothing'} here"
             raise action.error(reason, "expected UPDATE SET, DELETE or INSERT")
+    gone: set[str] = set()
+    for change in found:
+        if not change.comes:
+            here = set(map(repr, change.rows))  # copies of a row meet the same cases
+            if here & gone:
+                raise statement.error("a row of the table matches several rows, in several cases")
+            gone |= here
     return [*(c for c in found if not c.comes), *(c for c in found if c.comes)]
 
 

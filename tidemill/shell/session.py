@@ -295,6 +295,7 @@ class SqlSession:
 
     def _changed(self, first: str, statement: Words) -> Iterator[Answer]:
         changes = _CHANGES[first](statement, self)
+        self._check_keys(first, statement, changes)
         numbers = counted(changes)
         number = numbers[True] if first == "INSERT" else max(numbers[True], numbers[False])
         if first == "MERGE":
@@ -302,6 +303,27 @@ class SqlSession:
         answers = self._put(changes)
         yield Answer(f"{first} {number}")
         yield from answers
+
+    def _check_keys(self, first: str, statement: Words, changes: Sequence[RowChange]) -> None:
+        """Refuse a statement that would give two rows one key; that INSERT puts a row in another's place is meant."""
+        key = None if not changes else self._flow.graph.inputs[changes[0].table].key
+        if not key:
+            return
+        gone = {_at(row, key) for change in changes if not change.comes for row in change.rows}
+        come = [_at(row, key) for change in changes if change.comes for row in change.rows]
+        if len(set(come)) < len(come):
+            raise statement.error(f"two rows of `{changes[0].table}` would have the same key", "one row has a key")
+        moved = set(come) - gone
+        if first == "UPDATE" and moved:
+            name = changes[0].table
+            found = self.ask(f"SELECT * FROM {self._quoted(name)}", lambda query: query)
+            if moved & {_at(row, key) for row in found}:
+                raise statement.error(f"a row of `{name}` has the new key already", "delete that row before")
+
+    def _quoted(self, name: str) -> str:
+        """Return a name as it is written in the dialect."""
+        quote = "`" if self.dialect_name == "spark" else '"'
+        return ".".join(f"{quote}{part}{quote}" for part in name.split("."))
 
     def _put(self, changes: Sequence[RowChange]) -> list[Answer]:
         """Make changes an epoch, or put them to those of the transaction; return what is told of it."""

@@ -80,6 +80,7 @@ def consolidate_unions(graph: Graph) -> Graph:
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
         if isinstance(node, Arrange) and isinstance(inputs[0], Arrange) and inputs[0].keys == node.keys:
+            ways[node] = _Ways(node)
             return inputs[0]  # it was put with the union, before the others that read it
         put = copy.put(node, inputs=inputs)
         ways[node] = _ways_to(node, ways)

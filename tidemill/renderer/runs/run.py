@@ -566,6 +566,8 @@ class Run:
 
         Of the updates that an operator emits in a step the first ``rows`` are kept in full.
 
+        Begin before rows are put in: of large tables that are queued already, columns that nothing reads are NULL in it.
+
         Cost: while events are logged, some microseconds for each operator and step, and for each of these updates; else
         nothing.
 
