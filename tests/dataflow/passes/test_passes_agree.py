@@ -106,11 +106,11 @@ def test_a_collection_with_itself_is_consolidated_before_it_doubles_on():
 
 def test_a_union_that_a_loop_joins_and_others_read():
     """Its arrangement, which all of them read then, is entered by the loop."""
-    flow = tm.Dataflow()
+    flow = new_flow()
     x, y, z = (flow.input(name, {"a": "int64", "b": "int64"}) for name in "xyz")
     union = x.concat(y.negate())
     flow.output("plain", union)
     joined = z.iterate(lambda v: v.join(union, on="a").select("a", b="b_right").concat(v).distinct())
     flow.output("loop", joined)
-    updates = {"x": [((1, 1), 0, 1), ((1, 2), 0, 1)], "y": [((1, 2), 0, 1), ((1, 2), 1, -1)], "z": [((1, 0), 0, 1)]}
-    tm.testing.check_equivalent(flow, updates, engines=["reference", "embedded"], passes=True)
+    changes = {"x": [((1, 1), 0, 1), ((1, 2), 0, 1)], "y": [((1, 2), 0, 1), ((1, 2), 1, -1)], "z": [((1, 0), 0, 1)]}
+    check_equivalent(flow, changes, engines=["reference", "embedded"], passes=True)

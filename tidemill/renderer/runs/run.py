@@ -566,7 +566,7 @@ class Run:
 
         Of the updates that an operator emits in a step the first ``rows`` are kept in full.
 
-        Begin before rows are put in: of large tables that are queued already, columns that nothing reads are NULL in it.
+        Begin before rows are put in: of large tables that are queued already it shows what nothing reads as NULL.
 
         Cost: while events are logged, some microseconds for each operator and step, and for each of these updates; else
         nothing.
