@@ -59,7 +59,7 @@ class RowWork:
 
     def __enter__(self) -> RowWork:
         self._replace_kernel("hashed", "hashed", lambda result, *_: len(result))
-        self._replace_kernel("_are_among", "hashed", lambda result, *_: len(result))
+        self._replace_kernel("hash_places", "hashed", lambda result, *_: len(result[0]))
         self._replace_kernel("expand", "gathered", lambda result, *_: len(result[0]))
         self._replace(Spine, "find", "gathered", lambda result, *_: len(result[0]))
         self._replace(np, "concatenate", "scanned", lambda result, *_: result.shape[-1])

@@ -45,10 +45,10 @@ _FEW_LOOKED_AT: Final = 32
 """Numbers of which Python finds the largest sooner."""
 _FEW_EQUAL: Final = 8
 """With fewer than one in so many that is equal to another, those that are not are left where they are."""
+_MOST_MARKED: Final = 1 << 13
+"""Up to so many updates, those that may be equal to another are found by a table: it stays in the caches then."""
 _PLACES: Final = 16
-"""So many places a table of hashes has for each: of those that are not in it, one in so many is taken for it."""
-_LEAST_BITS: Final = 16
-"""A table of fewer places is no quicker."""
+"""So many places there are in it for each: of those that are not equal to another, one in so many is taken for it."""
 _MANY_SUMS: Final = 1 << 12
 """From so many weights on, their sums are worth a look at how large their groups are."""
 _SHORT: Final = 1024
@@ -248,17 +248,16 @@ def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
     top = len(updates) - weights
     if weights == 1 and n <= _FEW_ADDED_UP:
         return _few_consolidated(updates)
-    if n > sorting.FEW and top:  # to find what is equal takes a fraction of the time of sorting all
-        hashes = row_hashes(updates[:top])
-        repeated = _repeated(hashes)
-        if len(repeated) * _FEW_EQUAL < n:
-            twins = _are_among(hashes, repeated)
-            equal = consolidated(updates.compress(twins, axis=1), weights)
-            updates = _with_weights(marked(updates, ~twins), top)
-            return np.concatenate((updates, equal), axis=1) if equal.shape[1] else updates
+    if sorting.FEW < n <= _MOST_MARKED:
+        twins = _may_be_equal(updates[:top])
+        if np.count_nonzero(twins) * _FEW_EQUAL < n:
+            updates, equal = updates.compress(~twins, axis=1), consolidated(updates.compress(twins, axis=1), weights)
+            return np.concatenate((_with_weights(updates, top), equal), axis=1)
     if n > 1:
         order, starts = grouped(updates[:top])
-        if len(starts) < n:
+        if n > sorting.FEW and 0 < (n - len(starts)) * _FEW_EQUAL < n:
+            updates = _with_few_added_up(updates, top, order, starts)
+        elif len(starts) < n:
             sums = added_up(updates[top:].take(order, axis=1), starts)
             updates = np.concatenate((updates[:top].take(order.take(starts), axis=1), sums))
     return _with_weights(updates, top)
@@ -270,37 +269,70 @@ def _with_weights(updates: UpdateArray, top: int) -> UpdateArray:
     return updates if kept.all() else marked(updates, kept)
 
 
+def _may_be_equal(codes: Codes) -> Bools:
+    """Return which columns are equal to another, and a few more, whose hashes begin as another's does.
+
+    That takes a fraction of the time of sorting them.
+    """
+    n = codes.shape[1]
+    places, count = hash_places(codes, n)
+    numbers = np.arange(n, dtype=np.int32)
+    last = np.empty(count, np.int32)
+    last[places] = numbers
+    marks = np.zeros(count, np.bool_)
+    marks[places.compress(last.take(places) != numbers)] = True
+    return marks.take(places)
+
+
 def equal_to_another(codes: Rows) -> Bools:
-    """Return which columns are equal to another, and a few more.
+    """Return which columns are equal to another, and those that have the hash of another.
 
     >>> equal_to_another(np.array([[7, 5, 7]]))
     array([ True, False,  True])
     """
     hashes = row_hashes(codes)
-    return _are_among(hashes, _repeated(hashes))
+    ordered = np.sort(hashes)
+    twins = ordered[1:].compress(ordered[1:] == ordered[:-1])
+    if not len(twins):
+        return np.zeros(len(hashes), np.bool_)
+    equal: Bools = twins.take(twins.searchsorted(hashes), mode="clip") == hashes
+    return equal
 
 
 def may_be_some(codes: Codes, some: Ints) -> Bools:
-    """Return which columns are equal to one of some of them, and a few more."""
-    hashes = row_hashes(codes)
-    return _are_among(hashes, hashes.take(some))
+    """Return which columns are equal to one of some of them, and a few more, whose hashes begin as one of theirs."""
+    places, count = hash_places(codes, len(some))
+    marks = np.zeros(count, np.bool_)
+    marks[places.take(some)] = True
+    return marks.take(places)
 
 
-def _repeated(hashes: Ints) -> Ints:
-    """Return the hashes that are there more than once, each as often as it is there again."""
-    ordered = np.sort(hashes)
-    return ordered[1:].compress(ordered[1:] == ordered[:-1])
+def hash_places(codes: Codes, few: int) -> tuple[Ints, int]:
+    """Return a place for each column by the first bits of its hash, and of how many; a few of them share hardly one."""
+    bits = (_PLACES * few).bit_length()
+    return (row_hashes(codes).view(np.uint64) >> np.uint64(_WORD - bits)).view(np.int64), 1 << bits
 
 
-def _are_among(hashes: Ints, some: Ints) -> Bools:
-    """Return which hashes are among some, and a few more: those that begin as one of them does."""
-    if not len(some):
-        return np.zeros(len(hashes), np.bool_)
-    bits = max((_PLACES * len(some)).bit_length(), _LEAST_BITS)
-    marks = np.zeros(1 << bits, np.bool_)
-    marks[some.view(np.uint64) >> np.uint64(_WORD - bits)] = True
-    found: Bools = marks.take((hashes.view(np.uint64) >> np.uint64(_WORD - bits)).view(np.int64))
-    return found
+def _with_few_added_up(updates: UpdateArray, top: int, order: Ints, starts: Ints) -> UpdateArray:
+    """Return updates, of which few are equal, with the weights of these added up, and the others where they were.
+
+    To gather all of many in another order takes several times longer than to go through them.
+    """
+    several = (starts[1:] - starts[:-1] > 1).nonzero()[0]
+    if starts[-1] < len(order) - 1:
+        several = np.append(several, len(starts) - 1)
+    counts = np.append(starts, len(order)).take(several + 1) - starts.take(several)
+    members = order.take(expand(starts.take(several), counts)[1])
+    ends = counts.cumsum()
+    firsts = members.take(ends - counts)
+    sums = added_up(updates[top:].take(members, axis=1), ends - counts)
+    kept = np.ones(len(order), np.bool_)
+    kept[members] = False
+    kept[firsts] = True
+    places = kept.cumsum().take(firsts) - 1
+    updates = marked(updates, kept)
+    updates[top:, places] = sums
+    return updates
 
 
 def _few_consolidated(updates: UpdateArray) -> UpdateArray:
