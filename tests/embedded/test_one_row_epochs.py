@@ -40,16 +40,16 @@ class Calls(NamedTuple):
 LIMITS: Final = {
     "count by key": Calls(203, 31),
     "join": Calls(173, 19),
-    "reachability": Calls(349, 122),
+    "reachability": Calls(367, 122),
     "lag by prefix sums": Calls(2763, 1349),
     "lag in order": Calls(236, 36),
     "short average in order": Calls(251, 36),
     "sum by value in order": Calls(353, 106),
     "reading a hundred": Calls(48, 8),
     "least": Calls(279, 94),
-    "top_k": Calls(248, 78),
-    "numbers of the first rows": Calls(254, 70),
-    "ten rows once closed": Calls(447, 143),
+    "top_k": Calls(262, 80),
+    "numbers of the first rows": Calls(267, 70),
+    "ten rows once closed": Calls(478, 161),
     "reading": Calls(42, 6),
 }
 
