@@ -6,6 +6,7 @@ import base64
 import binascii
 import contextlib
 import datetime as dt
+import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -101,11 +102,16 @@ class _InputColumns:
 
     def check(self, change: _Change, number: int, where: str) -> None:
         """Raise `RowError` with the message's number where a value does not fit."""
-        puts = change.op == "upsert"
-        fields = [
-            attrs.evolve(f, nullable=f.name not in self.key and (f.nullable or not puts)) for f in self.schema.fields
-        ]
-        checked_rows(Schema(tuple(fields)), [tuple(change.row.get(f.name) for f in fields)], where, first=number)
+        schema = self._put if change.op == "upsert" else self._deleted
+        checked_rows(schema, [tuple(map(change.row.get, schema.names))], where, first=number)
+
+    @functools.cached_property
+    def _put(self) -> Schema:
+        return Schema(tuple(attrs.evolve(f, nullable=f.nullable and f.name not in self.key) for f in self.schema))
+
+    @functools.cached_property
+    def _deleted(self) -> Schema:
+        return Schema(tuple(attrs.evolve(f, nullable=f.name not in self.key) for f in self.schema))
 
     def row(self, given: Any, names: Sequence[str], missing: str) -> dict[str, Any]:
         """Return the values of these columns."""

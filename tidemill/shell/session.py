@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -277,11 +278,15 @@ class SqlSession:
             if key is None and change.comes:
                 rows += given
                 continue
-            gone = [_at(row, key) for row in given]
-            for one in gone:  # few, as what is typed is
-                place = next((i for i, row in enumerate(rows) if _at(row, key) == one), None)
-                if place is not None:
-                    del rows[place]
+            gone = Counter(repr(_at(row, key)) for row in given)
+            left = []
+            for row in rows:
+                one = repr(_at(row, key))
+                if gone[one]:
+                    gone[one] -= 1
+                else:
+                    left.append(row)
+            rows = left
             rows += given if change.comes else []
         columns = zip(*rows, strict=True) if rows else [()] * len(schema)
         return pa.table([pa.array(c, f.dtype.arrow) for c, f in zip(columns, schema, strict=True)], schema.names)
