@@ -44,8 +44,10 @@ def pagerank(
     that comes along at most n edges.
 
     Cost: about ``log(tolerance) / log(damping)`` rounds, each over the ranks that still change. A change to an edge
-    costs what it changes, in all rounds: it spreads until shares of it are less than the tolerance, so a large one is
-    quick. (Page, Brin, Motwani and Winograd, *The PageRank citation ranking*, 1999.)
+    costs what it changes, in all rounds: it spreads until shares of it are less than the tolerance. So one edge of a
+    million costs 0.3 % of the load at 0.01; but where every rank changes by more than the tolerance, as on graphs with
+    fewer nodes than ``1 / tolerance``, it costs up to twice the load, and starting anew is cheaper.
+    (Page, Brin, Motwani and Winograd, *The PageRank citation ranking*, 1999.)
 
     >>> import tidemill as tm
     >>> flow = tm.Dataflow()
