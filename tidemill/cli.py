@@ -1,9 +1,10 @@
-"""The command line: ``tidemill demo``, ``tidemill sql`` and ``tidemill explore``."""
+"""The command line: ``tidemill demo``, ``tidemill sql``, ``tidemill views`` and ``tidemill explore``."""
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
+import runpy
 import sys
 import webbrowser
 from collections.abc import Callable, Sequence
@@ -11,10 +12,16 @@ from pathlib import Path
 from typing import Final
 
 from tidemill import __version__
-from tidemill.errors import StateError, TidemillError
+from tidemill.errors import StateError, TidemillError, ViewError
 
 YEAR: Final = 2013
 DAYS: Final = 365
+_OF_VIEWS: Final = {
+    "refresh": "read what changed in the sources, and write what that changes in the views",
+    "status": "what was read and written so far, and which sources have news",
+    "history": "the refreshes so far",
+    "explain": "how each view is computed, and what writing it costs",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tidemill", description="Differential dataflow for Python.")
     parser.add_argument("--version", action="version", version=f"tidemill {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="demo|sql|explore")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="demo|sql|views|explore")
     demo = commands.add_parser(
         "demo",
         help="keep a year of New York's flights up to date, day by day, and check the results",
@@ -62,6 +69,16 @@ def _parser() -> argparse.ArgumentParser:
     sql.add_argument("--dialect", default="spark", help="spark, postgres, duckdb, materialize or risingwave")
     sql.add_argument("--load", type=Path, metavar="FOLDER", help="what \\save wrote, to begin with")
     sql.set_defaults(command=_sql)
+    views = commands.add_parser(
+        "views",
+        help="refresh views over tables, which a program declares, or say how they stand",
+        description="Runs a program that makes a tm.Views, with its sources and views, and then does what is asked.",
+    )
+    views.add_argument("file", type=Path, help="the program")
+    asked = views.add_mutually_exclusive_group(required=True)
+    for name, what in _OF_VIEWS.items():
+        asked.add_argument(f"--{name}", dest="asked", action="store_const", const=name, help=what)
+    views.set_defaults(command=_views)
     explore = commands.add_parser(
         "explore",
         help="make a page of the record of a run, and open it",
@@ -107,6 +124,20 @@ def _sql(arguments: argparse.Namespace) -> int:
         msg = f"{arguments.file} cannot be read: {error}"
         raise StateError(msg) from error
     return run_script(text, session)
+
+
+def _views(arguments: argparse.Namespace) -> int:
+    from tidemill.views.views import Views  # noqa: PLC0415 - as above
+
+    found = [value for value in runpy.run_path(str(arguments.file)).values() if isinstance(value, Views)]
+    if len(found) != 1:
+        msg = f"{arguments.file} makes {len(found) or 'none'} at its top: expected one tm.Views there, under one name"
+        raise ViewError(msg)
+    with found[0] as views:
+        answer = getattr(views, arguments.asked)()
+        sys.stdout.write("\n".join(map(str, answer)) if isinstance(answer, list) else f"{answer}")
+        sys.stdout.write("\n")
+    return 0
 
 
 def _demo(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ __all__ = [
     "ClosedRunError", "CountOverflowError", "EmptyFrameWarning", "EngineError", "ExpressionError", "GraphError",
     "IterationLimitError", "NegativeCountError", "NegativeCountWarning", "ReentrantUseError", "RowError",
     "SchemaError", "SqlError", "StateError", "StepError", "TidemillError", "TimeError", "UnknownColumnError",
-    "UnknownNameError", "UserFunctionError",
+    "UnknownNameError", "UserFunctionError", "ViewError",
 ]  # fmt: skip
 
 
@@ -149,6 +149,10 @@ class EngineError(TidemillError):
 
 class StateError(TidemillError):
     """A saved state that is damaged, of another dataflow, in use elsewhere, or cannot be read or written."""
+
+
+class ViewError(TidemillError):
+    """A source, a view or its table that is not as `Views` needs it."""
 
 
 class StepError(TidemillError):

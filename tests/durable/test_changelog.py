@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
-from tidemill.errors import SchemaError, StateError, StepError, UnknownNameError
+from tidemill.errors import StateError, StepError, UnknownNameError
 from tidemill.renderer.durable import changelog
 from tidemill.renderer.embedded import whole_file
 
@@ -363,10 +363,17 @@ def test_refusals(tmp_path):
             run.to_changelog(tmp_path / "file")
     with flow.start(tm.Embedded(tmp_path / "other")) as run, pytest.raises(StateError, match="changes of another run"):
         run.to_changelog(log)
-    clash = tm.Dataflow()
-    clash.output("o", clash.input("x", {"time": "int64"}))
-    with clash.start(tm.Embedded(tmp_path / "clash")) as run, pytest.raises(SchemaError, match="clash"):
-        run.to_changelog(tmp_path / "clashing")
+
+
+def test_columns_called_as_those_of_changes_are_keep_their_names(tmp_path):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"time": "int64", "diff": "string"}))
+    with flow.start(tm.Embedded(tmp_path / "state")) as run:
+        run.to_changelog(tmp_path / "log")
+        run.insert("x", [(7, "seven")])
+        run.advance()
+    (file,) = (tmp_path / "log" / "o").glob("step-*.parquet")
+    assert pq.read_table(file).to_pylist() == [{"time": 7, "diff": "seven", "_time": 0, "_diff": 1}]
 
 
 # -- batches with numbers -------------------------------------------------------------------------------------------

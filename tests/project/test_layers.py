@@ -42,9 +42,10 @@ MAY_IMPORT = {
     "flow": FLOW | {"notebook", "sql"},  # flow.explore(), flow.sql()
     "testing": FLOW | {"flow"},
     "shell": DATA | {"collections", "renderer/runs", "sql", "flow"},
-    TOP: FLOW | {"flow", "testing", "shell"},  # %load_ext tidemill
+    "views": FLOW | {"flow"},
+    TOP: FLOW | {"flow", "testing", "shell", "views"},  # %load_ext tidemill
     "demo": FLOW | {"flow", TOP},
-    "cli": {"errors", "demo", "renderer/diagram", "shell", TOP},
+    "cli": {"errors", "demo", "renderer/diagram", "shell", "views", TOP},
     "__main__": {"cli"},
 }
 

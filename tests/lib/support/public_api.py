@@ -86,6 +86,7 @@ def _held() -> dict[str, Any]:
             "Spark": tm.Spark(None),
             "StepInfo": steps[0],
             "Updates": run.changes("out"),
+            "Views": tm.Views("state"),
             "Why": asked.why("out", ("", 0)),
             "When": tm.when(tm.col("k") == tm.lit(""), 1),
             "Window": tm.Window(),

@@ -129,7 +129,7 @@ class Changelogs:
     def write_to(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
         """Write the updates of these outputs to a folder from now on; where there are none, no more."""
         for name in outputs:
-            self._executor.step_updates(self._outputs[name]).to_arrow()  # columns that clash are told at once
+            _as_table(self._executor.step_updates(self._outputs[name]))  # columns that clash are told at once
         key = str(Path(path).resolve())
         if outputs:
             self._claim(key, outputs)
@@ -188,7 +188,7 @@ class Changelogs:
 
         hidden = self._spares.take(folder, step)
         with deferred(), hidden.open("wb") as file, let_through():
-            pq.write_table(pa.concat_tables([part.to_arrow() for part in updates]), file)
+            pq.write_table(pa.concat_tables([_as_table(part) for part in updates]), file)
             file.flush()
             os.fsync(file.fileno())
         return str(hidden), str(folder / f"step-{step:010}.parquet")
@@ -237,6 +237,16 @@ def _sync_folders(moves: Iterable[tuple[str, str]]) -> None:
 
 _LONGEST: Final = 150
 _TAGGED: Final = re.compile(r".*-[0-9a-f]{16}")
+
+
+def _as_table(updates: Updates) -> pa.Table:
+    """Return updates with columns ``time`` and ``diff``, with underscores before where the output has such."""
+    time, diff = "time", "diff"
+    while time in updates.schema.names:
+        time = f"_{time}"
+    while diff in updates.schema.names:
+        diff = f"_{diff}"
+    return updates.to_arrow(time=time if time != "time" else None, diff=diff)
 
 
 def folder_names(names: Iterable[str]) -> Mapping[str, str]:

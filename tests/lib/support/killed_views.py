@@ -1,0 +1,107 @@
+"""Killed again and again, do views lose or double anything? ``python tests/lib/support/killed_views.py --kills 100``.
+
+A process writes so many versions of a Delta table, with a refresh after each, and is sent SIGKILL at random moments and
+started again. In the end three sinks have to hold what is computed from all versions at once: one merged, one
+overwritten, one a changelog, in which a row written twice would show.
+"""
+
+import argparse
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import tidemill as tm
+
+SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string()), ("amount", pa.int64())])
+
+
+def rows_of(version: int) -> list[dict[str, Any]]:
+    """Return the rows that a version adds."""
+    rng = random.Random(version)
+    return [{"id": 10 * version + i, "region": rng.choice("nsw"), "amount": rng.randrange(9)} for i in range(10)]
+
+
+def declared(folder: Path) -> tm.Views:
+    views = tm.Views(folder / "state", tm.Embedded(checkpoint_every=5))
+    rows = views.source("rows", tm.delta(folder / "rows"))
+    sums = rows.group_by("region").agg(total=tm.sum("amount"))
+    views.view("merged", sums, to=tm.delta(folder / "merged"), key="region", write="merge")
+    views.view("whole", sums, to=tm.files(folder / "whole.parquet"))
+    views.view("log", rows.filter("amount > 4"), to=tm.delta(folder / "log"), write="changelog")
+    return views
+
+
+def go_on(folder: Path, versions: int) -> None:
+    """Write the versions that are not there yet, and refresh after each."""
+    from deltalake import DeltaTable, write_deltalake
+
+    with declared(folder) as views:
+        views.refresh()
+        while (version := DeltaTable(folder / "rows").version()) < versions:
+            write_deltalake(folder / "rows", pa.Table.from_pylist(rows_of(version + 1), SCHEMA), mode="append")
+            views.refresh()
+
+
+def killed(folder: Path, *, versions: int, kills: int, seed: int) -> dict[str, Any]:
+    """Return how often a process was killed until all versions were taken, and what the sinks hold wrongly."""
+    from deltalake import DeltaTable, write_deltalake
+
+    write_deltalake(folder / "rows", pa.Table.from_pylist(rows_of(0), SCHEMA))
+    rng, done, span = random.Random(seed), 0, 2.0
+    command = [sys.executable, __file__, "--go-on", str(folder), "--versions", str(versions)]
+    while True:
+        began, child = time.monotonic(), subprocess.Popen(command)
+        try:
+            code = child.wait(timeout=rng.uniform(0.5, 1) * span if done < kills else None)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            done += 1
+            span *= 1.0 if DeltaTable(folder / "rows").version() else 1.5  # until it is longer than starting takes
+            continue
+        if code:
+            return {"kills": done, "wrong": f"it ended with {code} after {time.monotonic() - began:.1f} s"}
+        break
+    rows = [row for version in range(versions + 1) for row in rows_of(version)]
+    sums: Counter[str] = Counter()
+    for row in rows:
+        sums[row["region"]] += row["amount"]
+    log = DeltaTable(folder / "log").to_pyarrow_table().drop_columns(["_refresh"]).to_pylist()
+    expected = {
+        "merged": sorted(sums.items()),
+        "whole": sorted(sums.items()),
+        "log": sorted((r["id"], r["region"], r["amount"], "insert") for r in rows if r["amount"] > 4),
+    }
+    found = {
+        "merged": sorted(tuple(r.values()) for r in DeltaTable(folder / "merged").to_pyarrow_table().to_pylist()),
+        "whole": sorted(tuple(r.values()) for r in pq.read_table(folder / "whole.parquet").to_pylist()),
+        "log": sorted(tuple(r.values()) for r in log),
+    }
+    return {"kills": done, "wrong": [name for name in expected if found[name] != expected[name]]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--versions", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--go-on", type=Path)
+    options = parser.parse_args()
+    if options.go_on:
+        go_on(options.go_on, options.versions)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        found = killed(Path(folder), versions=options.versions, kills=options.kills, seed=options.seed)
+        sys.stdout.write(f"{found}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""What a folder of views has done: the refresh under way, and the history of those that are done."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tidemill.renderer.embedded.whole_file import put_in_place, sync_folder
+
+
+@attrs.frozen
+class Written:
+    """What a refresh did to a view's sink."""
+
+    way: str
+    """``overwrite``, ``merge``, ``changelog``, or ``""`` where nothing changed."""
+    rows: int
+    """How many rows the view has."""
+    changed: int
+    """How many updates the refresh brought."""
+    seconds: float
+    sink: Any = None
+    """The state of the sink afterwards: see `Sink.state`."""
+    definition: str = ""
+    """What tells the view's definition from another."""
+
+
+@attrs.frozen
+class Refresh:
+    """A refresh that is done: printed it is a table."""
+
+    number: int
+    at: str
+    """When it ended, UTC."""
+    seconds: float
+    versions: Mapping[str, Any]
+    """The version of each source that it read up to."""
+    read: Mapping[str, int]
+    """How many rows came from each source, or went."""
+    views: Mapping[str, Written]
+    run: str
+    """The folder of the run's state."""
+    step_file: str = ""
+    """The last file of changes that the sinks have."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was anything to do."""
+        return any(self.read.values()) or any(w.way for w in self.views.values())
+
+    def __str__(self) -> str:
+        lines = [f"refresh {self.number}, {self.at}, {self.seconds:.2f} s" + ("" if self.is_new else ": nothing new")]
+        lines += [f"  source {n}: {k:,} rows, {_brief(self.versions[n])}" for n, k in self.read.items()]
+        for name, view in self.views.items():
+            how = f"{view.way} in {view.seconds:.2f} s" if view.way else "as it was"
+            lines.append(f"  view {name}: {view.changed:,} changes, {view.rows:,} rows, {how}")
+        return "\n".join(lines)
+
+    @classmethod
+    def read_from(cls, line: str) -> Refresh:
+        """Return what a line of the history says."""
+        told = json.loads(line)
+        return cls(**{**told, "views": {name: Written(**w) for name, w in told["views"].items()}})
+
+
+def _brief(version: Any) -> str:
+    return f"{len(version)} files" if isinstance(version, dict) else f"version {version}"
+
+
+class Journal:
+    """The files of a folder of views: its name, the plan of the refresh under way, a line for each that is done."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._plan, self._history, self._name = (folder / n for n in ("plan.json", "history.jsonl", "name"))
+
+    def name(self) -> str:
+        """Return what tells this folder from all others, made once."""
+        if not self._name.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            put_in_place(self._name, lambda file: file.write(uuid.uuid4().hex.encode()), new=True)
+        return self._name.read_text()
+
+    def plan(self) -> Mapping[str, Any] | None:
+        """Return the refresh under way: its ``number``, the ``versions`` to read up to, and the ``run``."""
+        try:
+            plan: Mapping[str, Any] = json.loads(self._plan.read_text())
+        except FileNotFoundError:
+            return None
+        last = self.last()
+        return None if last is not None and plan["number"] <= last.number else plan
+
+    def begin(self, plan: Mapping[str, Any]) -> None:
+        """Write down what a refresh will read, before anything is read."""
+        put_in_place(self._plan, lambda file: file.write(json.dumps(plan).encode()))
+
+    def done(self, refresh: Refresh) -> None:
+        """Write down a refresh: from here on it is not done again."""
+        self._require_whole_lines()
+        with self._history.open("ab") as file:
+            file.write(json.dumps(attrs.asdict(refresh)).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(self._folder)
+        self._plan.unlink(missing_ok=True)
+
+    def _require_whole_lines(self) -> None:
+        """Cut off what a crash left of a line."""
+        if self._history.exists() and not (text := self._history.read_bytes()).endswith(b"\n"):
+            put_in_place(self._history, lambda file: file.write(text[: text.rfind(b"\n") + 1]))
+
+    def last(self) -> Refresh | None:
+        """Return the last refresh that is done."""
+        lines = list(self._lines())
+        return Refresh.read_from(lines[-1]) if lines else None
+
+    def history(self) -> list[Refresh]:
+        """Return the refreshes that are done, oldest first."""
+        return [Refresh.read_from(line) for line in self._lines()]
+
+    def _lines(self) -> Iterator[str]:
+        if self._history.exists():
+            with self._history.open(encoding="utf-8") as file:
+                yield from (line for line in file if line.endswith("\n"))

@@ -1,0 +1,87 @@
+"""A source of which only the present is known: each refresh compares what there is with what there was."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.errors import ViewError
+from tidemill.renderer.embedded.whole_file import put_in_place
+from tidemill.views.stores import Source, Version
+
+
+class _Snapshot(Source):
+    """What a function returns, or a file holds: see `snapshot`. Its versions are numbers, of copies in a folder."""
+
+    def __init__(self, read: Callable[[], Any] | str | os.PathLike[str]) -> None:
+        self._given = read
+        self._folder = Path()
+        self._first: pa.Table | None = None
+        """What was read to know the schema; the next refresh takes it."""
+
+    def __repr__(self) -> str:
+        given = getattr(self._given, "__name__", "...") if callable(self._given) else os.fspath(self._given)
+        return f"snapshot({given})"
+
+    def keep_in(self, folder: Path) -> None:
+        self._folder = folder
+
+    def schema(self) -> pa.Schema:
+        self._first = self._now()
+        return self._first.schema
+
+    def version(self, last: Version | None, /) -> Version:
+        table = self._now() if self._first is None else self._first
+        self._first = None
+        number = last or 0
+        if number and _read(self._copy(number)).equals(table):
+            return number
+        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
+
+        self._folder.mkdir(parents=True, exist_ok=True)
+        put_in_place(self._copy(number + 1), lambda file: pq.write_table(table, file))
+        return number + 1
+
+    def changes(self, since: Version | None, until: Version) -> Iterator[tuple[pa.Table, int]]:
+        if since is not None:
+            yield _read(self._copy(since)), -1
+        yield _read(self._copy(until)), 1
+
+    def forget(self, until: Version) -> None:
+        for path in self._folder.glob("*.parquet"):
+            if int(path.stem) < until:
+                path.unlink()
+
+    def _now(self) -> pa.Table:
+        if not callable(self._given):
+            return _read(self._given)
+        given = self._given()
+        try:
+            return pa.table(given.toArrow() if hasattr(given, "toArrow") else given).replace_schema_metadata()
+        except (TypeError, pa.ArrowException) as error:
+            msg = f"{self}: expected a table of Arrow, pandas, Polars, DuckDB or Spark ({error})"
+            raise ViewError(msg) from error
+
+    def _copy(self, number: int) -> Path:
+        return self._folder / f"{number}.parquet"
+
+
+def _read(path: str | os.PathLike[str]) -> pa.Table:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+
+    return pq.read_table(path).replace_schema_metadata()
+
+
+def snapshot(read: Callable[[], Any] | str | os.PathLike[str]) -> Source:
+    """Return a source for `Views` of which only the present is known: a function that returns a table, or a file.
+
+    What it gives is any table that speaks Arrow (pandas, Polars, Arrow, DuckDB, Spark), or a Parquet file. Each refresh
+    keeps a copy of it, and compares the next one with that.
+
+    Cost: of each refresh in which it differs, all its rows.
+    """
+    return _Snapshot(read)

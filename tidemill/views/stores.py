@@ -1,0 +1,100 @@
+"""What views are read from and written to: the interfaces of sources and sinks, and tables as both want them."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.errors import ViewError
+
+Version: TypeAlias = Any
+"""A state of a source, as JSON: a number, or the files that are there."""
+
+
+class Source(abc.ABC):
+    """A table whose states have versions."""
+
+    @abc.abstractmethod
+    def schema(self) -> pa.Schema:
+        """Return the columns that it has now."""
+
+    @abc.abstractmethod
+    def version(self, last: Version | None, /) -> Version:
+        """Return the version of what is there now, which stays readable until the refresh is done.
+
+        ``last`` is that of the refresh before.
+        """
+
+    @abc.abstractmethod
+    def changes(self, since: Version | None, until: Version) -> Iterator[tuple[pa.Table, int]]:
+        """Yield the rows that went (with -1) and came (+1) between two versions, in order."""
+
+    def keep_in(self, folder: Path) -> None:  # noqa: B027 - most keep nothing
+        """Keep in a folder, which need not be there, what the table itself does not keep."""
+
+    def forget(self, until: Version) -> None:  # noqa: B027 - as above
+        """Release what was kept of versions before one, which no refresh will ask for any more."""
+
+
+class Sink(abc.ABC):
+    """A table that a view is written to, with the number of the refresh that it is of."""
+
+    ways: frozenset[str]
+    """The ways in which it can be written, of merge, overwrite and changelog."""
+
+    @abc.abstractmethod
+    def refresh(self, owner: str) -> int | None:
+        """Return the number of the refresh that was written last by a view, None where there is none."""
+
+    @abc.abstractmethod
+    def overwrite(self, rows: pa.Table, owner: str, number: int) -> None:
+        """Put these rows in the place of all, with the number of the refresh, both or neither."""
+
+    def merge(self, changes: pa.Table, key: Sequence[str], owner: str, number: int) -> None:
+        """Take rows (with ``_change`` insert, update or delete), one of a key, with the number, both or neither."""
+        raise NotImplementedError
+
+    def append(self, changes: pa.Table, owner: str, number: int) -> None:
+        """Add rows to a changelog, with the number of the refresh, both or neither."""
+        raise NotImplementedError
+
+    def state(self) -> Any:
+        """Return what tells the sink as it is now from what anybody else makes of it, as JSON; None if nothing does."""
+        return None
+
+    def require_own(self, state: Any) -> None:  # noqa: B027 - sinks that are overwritten whole do not ask
+        """`ViewError` where somebody else has written since the sink had a state."""
+
+    def seconds(self, way: str, rows: int, changed: int) -> float:
+        """Return about how long a way takes on a usual disk, before any was measured."""
+        return 0.05 + 1.5e-6 * (changed if way == "changelog" else rows)
+
+
+def plain(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
+    """Return the columns of a schema, zoned moments as UTC without a zone; `ViewError` naming a column that is gone."""
+    columns = []
+    for field in schema:
+        if field.name not in table.column_names:
+            msg = (
+                f"{where} has no column {field.name!r} any more: it has {', '.join(table.column_names)}; declare the "
+                "source as it is now, and views.refresh(full=True)"
+            )
+            raise ViewError(msg)
+        column = table[field.name]
+        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+            column = pc.cast(pc.cast(column, pa.timestamp(column.type.unit, "UTC")), pa.timestamp(column.type.unit))
+        columns.append(column)
+    return pa.Table.from_arrays(columns, names=schema.names)
+
+
+def without_zones(schema: pa.Schema) -> pa.Schema:
+    """Return a schema whose moments have no zone: what `plain` makes of a table's."""
+    for i, field in enumerate(schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            schema = schema.set(i, field.with_type(pa.timestamp(field.type.unit)))
+    return schema

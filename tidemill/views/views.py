@@ -1,0 +1,326 @@
+"""Views over tables that are kept up to date: declared once, refreshed for the price of what changed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+import pyarrow as pa
+
+from tidemill.boundary.likeness import schema_like
+from tidemill.collections.collection import Collection
+from tidemill.errors import StateError, UnknownNameError, ViewError, did_you_mean
+from tidemill.expressions.schema import SchemaLike
+from tidemill.flow import Dataflow
+from tidemill.renderer.durable.changelog import folder_names
+from tidemill.renderer.engines import Embedded
+from tidemill.renderer.runs.run import Run
+from tidemill.views.definitions import definition
+from tidemill.views.journal import Journal, Refresh
+from tidemill.views.stores import Sink, Source, plain, without_zones
+from tidemill.views.writing import DIFF, Reach, View, Way, choices, write
+
+
+@attrs.frozen
+class _Declared:
+    """A source as it was declared."""
+
+    source: Source
+    schema: pa.Schema
+    key: tuple[str, ...]
+
+
+class Views:
+    """Views over tables: sources, collections computed from them, and the tables that these are written to.
+
+    ``state`` is a folder, where all that is known is kept; ``engine`` what keeps the views up to date, `Embedded` if
+    nothing is said, or ``tm.Spark(spark)``. `refresh` reads what changed in the sources since the last refresh and
+    writes what that changes in the views, each exactly once, also where one was cut off. One process at a time
+    refreshes; also a context manager, which closes it.
+
+    >>> import tempfile, pathlib, pandas as pd, tidemill as tm
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> orders, day = pd.DataFrame({"region": ["north", "south"], "amount": [7, 5]}), pathlib.Path(folder.name, "in")
+    >>> day.mkdir()
+    >>> orders.to_parquet(day / "monday.parquet")
+    >>> with tm.Views(pathlib.Path(folder.name, "state")) as views:
+    ...     items = views.source("items", tm.files(f"{day}/*.parquet"))
+    ...     by_region = items.group_by("region").agg(total=tm.sum("amount"))
+    ...     views.view("by_region", by_region, to=tm.files(f"{folder.name}/by_region.parquet"), key="region")
+    ...     views.refresh().is_new
+    ...     views.refresh().is_new
+    ...     orders.head(1).to_parquet(day / "tuesday.parquet")
+    ...     views.refresh().views["by_region"].changed
+    True
+    False
+    2
+    >>> pd.read_parquet(f"{folder.name}/by_region.parquet").values.tolist()
+    [['north', 14], ['south', 5]]
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, state: str | os.PathLike[str], engine: Any = None) -> None:
+        self.flow = Dataflow("views")
+        """The dataflow of all views, for what `source` and `view` do not make, such as constants."""
+        self._folder = Path(state)
+        self._engine = Embedded() if engine is None else engine
+        if getattr(self._engine, "state", "") is not None:
+            msg = f"tm.Views({os.fspath(state)!r}, {self._engine!r}): expected one without state, which is kept here"
+            raise ViewError(msg)
+        self._journal = Journal(self._folder)
+        self._sources: dict[str, _Declared] = {}
+        self._views: dict[str, View] = {}
+        self._run: Run | None = None
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    def source(
+        self,
+        name: str,
+        store: Source,
+        *,
+        key: str | Sequence[str] | None = None,
+        schema: SchemaLike | None = None,
+        watermark: Any = None,
+    ) -> Collection:
+        """Return the rows of a table, `delta`, `files` or `snapshot`, as a collection.
+
+        ``key`` names the columns that tell its rows apart, where there are such: a row then takes the place of that
+        with its key. ``schema`` is taken from the table if nothing is said; columns that it does not name are left out.
+        """
+        if not isinstance(store, Source):
+            msg = f"views.source({name!r}, {store!r}): expected tm.delta(...), tm.files(...) or tm.snapshot(...)"
+            raise ViewError(msg)
+        store.keep_in(self._folder / "sources" / next(iter(folder_names([name]).values())))
+        columns = schema_like(without_zones(store.schema())) if schema is None else schema
+        made = self.flow.input(name, columns, key=key, watermark=watermark)
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        self._sources[name] = _Declared(store, pa.schema([(f.name, f.dtype.arrow) for f in made.schema]), keys)
+        return made
+
+    def view(
+        self,
+        name: str,
+        collection: Collection,
+        *,
+        to: Sink | None = None,
+        key: str | Sequence[str] | None = None,
+        write: Way = "auto",
+    ) -> None:
+        """Keep a collection up to date under a name, and the table ``to`` with it.
+
+        ``key`` names columns that tell its rows apart. ``write`` says how the table takes changes: ``"merge"`` by the
+        key, ``"overwrite"`` whole, ``"auto"`` whichever costs less by what the last refreshes took, or ``"changelog"``:
+        the table has a row for each row that came or went, with ``_change`` (insert, delete) and ``_refresh``.
+        """
+        if to is not None and not isinstance(to, Sink):
+            msg = f"views.view({name!r}, ..., to={to!r}): expected tm.delta(...) or tm.files(...)"
+            raise ViewError(msg)
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        made = View(name, collection, to, keys, write, definition(collection.node))
+        self.flow.output(name, collection, changes=False)
+        self._views[name] = made
+
+    def sql(
+        self,
+        text: str,
+        *,
+        to: Mapping[str, Sink] | None = None,
+        key: Mapping[str, str | Sequence[str]] | None = None,
+        dialect: str = "spark",
+    ) -> Any:
+        """Take a SQL script over the sources, whose materialized views are views; return what `Dataflow.sql` does.
+
+        ``to`` says by the names of views where they are written to, ``key`` which columns tell their rows apart.
+        """
+        before = dict(self.flow.graph.outputs)
+        made = self.flow.sql(text, dialect)
+        new = {name: node for name, node in self.flow.graph.outputs.items() if name not in before}
+        for name in {**(to or {}), **(key or {})}:
+            if name not in new:
+                msg = f"views.sql: no materialized view {name!r} to write, or with a key: {did_you_mean(name, new)}"
+                raise UnknownNameError(msg)
+        for name, node in new.items():
+            keys = (key or {}).get(name) or ()
+            keys = (keys,) if isinstance(keys, str) else tuple(keys)
+            (read,) = node.inputs
+            collection = Collection(self.flow, read)
+            self._views[name] = View(name, collection, (to or {}).get(name), keys, "auto", definition(read))
+        return made
+
+    # -- refreshing ---------------------------------------------------------------------------------------------------
+
+    def refresh(self, *, full: bool | Sequence[str] = False) -> Refresh:
+        """Read what changed in the sources, bring every view up to that, write it; return what was done.
+
+        The version of each source is fixed first. Where nothing is new nothing is started. ``full=True`` reads all
+        sources anew and writes all tables whole, ``full=["view"]`` writes the tables of these views whole.
+
+        Cost: that of the changes in the sources and the views, and of the ways tables are written by; see `explain`.
+        """
+        anew = set(self._views) if full is True else set(full or ())
+        for name in anew - self._views.keys():
+            msg = f"views.refresh(full=[{name!r}]): no view {name!r}: {did_you_mean(name, self._views)}"
+            raise UnknownNameError(msg)
+        began = time.perf_counter()
+        last, plan = self._journal.last(), self._journal.plan()
+        if plan is None or full is True:
+            versions = self._versions({} if last is None else last.versions)
+            if last is not None and not anew and self._is_current(last, versions):
+                return attrs.evolve(
+                    last, seconds=time.perf_counter() - began, read=dict.fromkeys(last.read, 0),
+                    views={n: attrs.evolve(v, way="", changed=0, seconds=0.0) for n, v in last.views.items()},
+                )  # fmt: skip
+            number = 1 + max(0 if last is None else last.number, 0 if plan is None else plan["number"])
+            run = "run-1" if last is None else f"run-{number}" if full is True else last.run
+            plan = {"number": number, "versions": versions, "run": run}
+        return self._go_on(plan, last, began, anew)
+
+    def _go_on(self, plan: Mapping[str, Any], last: Refresh | None, began: float, anew: set[str]) -> Refresh:
+        """Do what a plan says and is not done yet."""
+        run = self._open(plan["run"])  # which nobody else has open
+        self._journal.begin(plan)
+        number, versions, owner = plan["number"], plan["versions"], self._journal.name()
+        since = last.versions if last is not None and last.run == plan["run"] else {}
+        done = last.step_file if last is not None and last.run == plan["run"] else ""
+        read = dict.fromkeys(self._sources, 0)
+        if since != versions or last is None:
+            run.deliver("refresh", number, lambda into: self._put(into, since, versions, read))
+        history, step_files, written = self._journal.history(), [done], {}
+        for name, view in self._views.items():
+            files = [f for f in sorted(self._step_folder(plan["run"], name).glob("step-*.parquet")) if f.name > done]
+            step_files += [f.name for f in files]
+            reach = Reach(number, owner, self._changes(view, files), functools.partial(_contents, run, name))
+            written[name] = write(view, reach, history, anew=name in anew)
+        seconds, now = time.perf_counter() - began, dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        refresh = Refresh(number, now, seconds, versions, read, written, plan["run"], max(step_files))
+        self._journal.done(refresh)
+        self._tidy(refresh)
+        return refresh
+
+    def _put(self, run: Run, since: Mapping[str, Any], until: Mapping[str, Any], read: dict[str, int]) -> None:
+        for name, declared in self._sources.items():
+            before = since.get(name)
+            if before == until[name]:
+                continue
+            for table, diff in declared.source.changes(before, until[name]):
+                rows = plain(table, declared.schema, f"source {name!r}")
+                read[name] += rows.num_rows
+                if diff > 0:
+                    run.insert(name, rows)
+                else:
+                    run.delete(name, rows.select(declared.key) if declared.key else rows)
+
+    def _changes(self, view: View, files: Sequence[Path]) -> pa.Table:
+        """Return what the step of a refresh changed in a view, with the columns and ``diff``."""
+        names = [f.name for f in view.collection.schema]
+        if files:
+            import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
+
+            table = pa.concat_tables([pq.read_table(path) for path in files])  # with a time and a diff, of free names
+            return pa.Table.from_arrays([*table.columns[:-2], table.columns[-1]], names=[*names, DIFF])
+        types = [f.dtype.arrow for f in view.collection.schema]
+        return pa.schema([*zip(names, types, strict=True), (DIFF, pa.int64())]).empty_table()
+
+    def _versions(self, last: Mapping[str, Any]) -> dict[str, Any]:
+        return {n: d.source.version(last.get(n)) for n, d in self._sources.items()}
+
+    def _is_current(self, last: Refresh, versions: Mapping[str, Any]) -> bool:
+        definitions = {name: view.definition for name, view in self._views.items()}
+        return last.versions == versions and {n: v.definition for n, v in last.views.items()} == definitions
+
+    def _open(self, name: str) -> Run:
+        if self._run is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            run = self.flow.start(attrs.evolve(self._engine, state=str(self._folder / name)))
+            try:
+                run.to_changelog(self._step_folder(name).resolve(), outputs=list(self._views))
+            except BaseException:
+                run.close()
+                raise
+            self._run, self._run_name = run, name
+        elif self._run_name != name:
+            self.close()
+            return self._open(name)
+        return self._run
+
+    def _step_folder(self, run: str, view: str | None = None) -> Path:
+        folder = self._folder / f"{run}-changes"
+        return folder if view is None else folder / folder_names(self._views)[view]
+
+    def _tidy(self, refresh: Refresh) -> None:
+        """Remove what no refresh will ask for any more."""
+        for name in self._views:
+            for path in self._step_folder(refresh.run, name).glob("step-*.parquet"):
+                if path.name <= refresh.step_file:
+                    path.unlink()
+        for folder in self._folder.glob("run-*"):
+            if folder.name not in {refresh.run, f"{refresh.run}-changes"}:
+                shutil.rmtree(folder)
+        for name, declared in self._sources.items():
+            declared.source.forget(refresh.versions[name])
+
+    # -- what is known ------------------------------------------------------------------------------------------------
+
+    def status(self) -> str:
+        """Return a table of sources, with the versions read and there, and of views, with their rows and tables."""
+        last, plan = self._journal.last(), self._journal.plan()
+        lines = [f"{self._folder}: " + ("never refreshed" if last is None else f"refresh {last.number}, {last.at}")]
+        if plan is not None:
+            lines.append(f"  refresh {plan['number']} was cut off: the next one goes on with it")
+        read = {} if last is None else last.versions
+        for name, declared in self._sources.items():
+            behind = read.get(name) != declared.source.version(read.get(name))
+            lines.append(f"  source {name}: {declared.source}, " + ("has news" if behind else "read"))
+        for name, view in self._views.items():
+            was = None if last is None else last.views.get(name)
+            rows = "never written" if was is None else f"{was.rows:,} rows"
+            lines.append(f"  view {name}: {rows}, {'in the state alone' if view.to is None else view.to}")
+        return "\n".join(lines)
+
+    def history(self) -> list[Refresh]:
+        """Return the refreshes that are done, oldest first."""
+        return self._journal.history()
+
+    def explain(self) -> str:
+        """Return how each view is computed, and what writing it costs by each way, for as many changes as last time."""
+        history = self._journal.history()
+        lines = []
+        for name, view in self._views.items():
+            was = history[-1].views.get(name) if history else None
+            rows, changed = (0, 0) if was is None else (was.rows, was.changed)
+            costs = choices(view, rows, changed, history)
+            told = ", ".join(f"{way} {seconds:.2f} s" for way, seconds in costs.items()) or "not written anywhere"
+            lines.append(f"view {name}: {changed:,} changes of {rows:,} rows: {told}")
+        return "\n".join([*lines, self.flow.explain()])
+
+    def snapshot(self, name: str) -> Any:
+        """Return what a view holds since the last refresh."""
+        last = self._journal.last()
+        if last is None:
+            msg = f"views.snapshot({name!r}): nothing was refreshed yet: views.refresh()"
+            raise StateError(msg)
+        return self._open(last.run).snapshot(name)
+
+    def close(self) -> None:
+        """Release the state, so that other processes can refresh."""
+        if self._run is not None:
+            self._run.close()
+            self._run = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _contents(run: Run, name: str) -> pa.Table:
+    return run.snapshot(name).to_arrow()

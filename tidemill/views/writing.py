@@ -1,0 +1,157 @@
+"""How a view's sink takes what a refresh changed: the way that costs least, said beforehand and measured afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidemill.collections.collection import Collection
+from tidemill.errors import ViewError
+from tidemill.views.journal import Refresh, Written
+from tidemill.views.stores import Sink
+
+Way: TypeAlias = Literal["auto", "merge", "overwrite", "changelog"]
+WAYS: Final = ("auto", "merge", "overwrite", "changelog")
+DIFF: Final = "__diff"
+"""What the column of diffs is called among the view's own."""
+
+
+@attrs.frozen
+class View:
+    """A collection under a name, and where it is written to."""
+
+    name: str
+    collection: Collection
+    to: Sink | None
+    key: tuple[str, ...]
+    write: Way
+    definition: str
+
+    def __attrs_post_init__(self) -> None:
+        where = f"view {self.name!r}"
+        if self.write not in WAYS:
+            msg = f"{where}: write={self.write!r}: expected one of {', '.join(WAYS)}"
+            raise ViewError(msg)
+        self.collection.schema.project(self.key)
+        if self.to is None:
+            return
+        if self.write not in {"auto", *self.to.ways}:
+            msg = f"{where}: write={self.write!r}: {self.to} takes {', '.join(sorted(self.to.ways))}"
+            raise ViewError(msg)
+        if self.write == "merge" and not self.key:
+            msg = f"{where}: write='merge' needs key=[...], the columns that tell its rows apart"
+            raise ViewError(msg)
+
+    def costs(self, rows: int, changed: int, history: Sequence[Refresh]) -> dict[str, float]:
+        """Return the ways that it may be written by, with about how many seconds each takes, by those it took last."""
+        assert self.to is not None
+        if self.write != "auto":
+            ways: list[str] = [self.write]
+        else:
+            ways = ["overwrite", *(["merge"] if self.key and "merge" in self.to.ways else [])]
+        return {way: self._seconds(self.to, way, rows, changed, history) for way in ways}
+
+    def _seconds(self, to: Sink, way: str, rows: int, changed: int, history: Sequence[Refresh]) -> float:
+        usual = to.seconds(way, rows, changed)
+        for refresh in reversed(history):
+            was = refresh.views.get(self.name)
+            if was is not None and was.way == way:
+                return usual * was.seconds / to.seconds(way, was.rows, was.changed)
+        return usual
+
+
+@attrs.frozen
+class Reach:
+    """A refresh that sinks are to reach."""
+
+    number: int
+    owner: str
+    changes: pa.Table
+    """What it changed in the view: its columns, and how many of each row came or went."""
+    contents: Callable[[], pa.Table]
+    """Reads all that the view holds."""
+
+
+def write(view: View, reach: Reach, history: Sequence[Refresh], *, anew: bool) -> Written:
+    """Bring a view's sink up to a refresh, unless it is there already; return what was done."""
+    was = history[-1].views.get(view.name) if history else None
+    if was is not None and was.definition != view.definition:
+        was = None
+    changed = reach.changes.num_rows
+    rows = reach.contents().num_rows if was is None else was.rows + (pc.sum(reach.changes[DIFF]).as_py() or 0)
+    done = Written("", rows, changed, 0.0, None if was is None else was.sink, view.definition)
+    to = view.to
+    if to is None:
+        return done
+    reached = to.refresh(f"{reach.owner}:{view.name}")
+    if reached == reach.number:  # by a refresh that was cut off behind it
+        return attrs.evolve(done, way="again", sink=to.state())
+    began, costs = time.perf_counter(), {"overwrite": 0.0}
+    if was is not None and reached is not None and not anew:
+        to.require_own(was.sink)
+        if not changed:
+            return done
+        costs = view.costs(rows, changed, history)
+    way = min(costs, key=lambda w: costs[w])
+    _write(view, to, way, reach)
+    return attrs.evolve(done, way=way, seconds=time.perf_counter() - began, sink=to.state())
+
+
+def _write(view: View, to: Sink, way: str, reach: Reach) -> None:
+    to_whom = f"{reach.owner}:{view.name}", reach.number
+    if way == "changelog":
+        to.append(_logged(_repeated(reach.changes), reach.number), *to_whom)
+    elif way == "merge" and not any(reach.changes[k].null_count for k in view.key):  # NULL finds no row
+        to.merge(_by_key(view, reach.changes), view.key, *to_whom)
+    else:
+        table = reach.contents()
+        if view.key:
+            _require_unique(view, table)
+        if view.write == "changelog":
+            table = _logged(table.append_column(DIFF, pa.array([1] * table.num_rows, pa.int64())), reach.number)
+        to.overwrite(table, *to_whom)
+
+
+def _repeated(changes: pa.Table) -> pa.Table:
+    """Return updates as rows, each as often as its diff says."""
+    times = pc.abs(changes[DIFF]).to_numpy()
+    return changes if (times == 1).all() else changes.take(pa.array(range(changes.num_rows)).to_numpy().repeat(times))
+
+
+def _logged(updates: pa.Table, number: int) -> pa.Table:
+    """Return rows of a changelog: ``_change`` is insert or delete, ``_refresh`` the number of the refresh."""
+    change = pc.if_else(pc.greater(updates[DIFF], 0), "insert", "delete")
+    table = updates.drop_columns([DIFF]).append_column("_change", change)
+    return table.append_column("_refresh", pa.array([number] * updates.num_rows, pa.int64()))
+
+
+def _by_key(view: View, changes: pa.Table) -> pa.Table:
+    """Return one row for each key that changed: what it is now, or what it was where it is gone."""
+    came = changes.filter(pc.greater(changes[DIFF], 0))
+    went = changes.filter(pc.less(changes[DIFF], 0))
+    _require_unique(view, came)
+    keys = list(view.key)
+    gone = went.join(came.select(keys), keys, join_type="left anti").select(changes.column_names)
+    parts = [
+        table.drop_columns([DIFF]).append_column("_change", pa.array([kind] * table.num_rows, pa.string()))
+        for table, kind in ((came, "upsert"), (gone, "delete"))
+    ]
+    return pa.concat_tables(parts)
+
+
+def _require_unique(view: View, table: pa.Table) -> None:
+    counts = table.group_by(list(view.key)).aggregate([([], "count_all")])
+    if counts.num_rows < table.num_rows:
+        twice = counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).select(list(view.key)).to_pylist()[0]
+        msg = f"view {view.name!r}: two rows have the key {twice}: key= names columns that tell its rows apart"
+        raise ViewError(msg)
+
+
+def choices(view: View, rows: int, changed: int, history: Sequence[Refresh]) -> Mapping[str, float]:
+    """Return about how many seconds each way would take for so many changes; nothing where there is no sink."""
+    return {} if view.to is None else view.costs(rows, changed, history)
