@@ -227,6 +227,9 @@ def _as(given: Any, dtype: DType, said: Mapping[str, Any]) -> Any:
     if dtype.element is not None and isinstance(given, (list, tuple)):
         element = dtype.element
         return [None if v is None else _as(v, element, {}) for v in given]
+    if dtype.fields and isinstance(given, Mapping):
+        types = dict(dtype.fields)
+        return {n: v if v is None or n not in types else _as(v, types[n], {}) for n, v in given.items()}
     read = _READ.get(dtype.name)
     return given if read is None else read(given, said)
 

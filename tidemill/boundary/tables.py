@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from tidemill.boundary.list_columns import list_array, list_parts
+from tidemill.boundary.list_columns import list_array, list_parts, struct_array
 from tidemill.boundary.values import (
     EXACT,
     INT64_LIMIT,
@@ -101,6 +101,8 @@ def python_value(scalar: Any) -> Any:
     except (ValueError, OverflowError):
         if is_arrow_list(scalar.type):
             return [python_value(v) for v in scalar.values]
+        if pa.types.is_struct(scalar.type):
+            return {f.name: python_value(scalar[i]) for i, f in enumerate(scalar.type)}
         return scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else scalar.value
 
 
@@ -187,6 +189,8 @@ def _holds_nan(array: pa.Array | pa.ChunkedArray) -> bool:
 
     while is_arrow_list(array.type):
         array = pc.list_flatten(array)
+    if pa.types.is_struct(array.type):
+        return any(map(_holds_nan, array.flatten()))
     return bool(pa.types.is_floating(array.type) and pc.any(pc.is_nan(array)).as_py())
 
 
@@ -196,6 +200,8 @@ def _without_missing(value: Any) -> Any:
         value = value.tolist() if getattr(value, "ndim", 0) else value
     if isinstance(value, (list, tuple)):
         return [_without_missing(v) for v in value]
+    if isinstance(value, dict):
+        return {name: _without_missing(v) for name, v in value.items()}
     return None if is_nan(value) else value
 
 
@@ -245,6 +251,8 @@ def _check_range(  # noqa: PLR0917 - what is checked, and which of all rows it i
         values, lengths = list_parts(array)
         of_list = np.arange(len(array)).repeat(lengths)
         _check_range(field, dtype.element, values, where, first, of_list if rows is None else rows[of_list])
+    for (_, of), values in zip(dtype.fields, array.flatten() if dtype.fields else (), strict=True):
+        _check_range(field, of, values, where, first, rows)
     limits = _RANGES.get(dtype.name)
     if limits is None or len(array) == array.null_count:
         return
@@ -292,6 +300,8 @@ def _cast(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
     wanted, t = dtype.arrow, pa.types
     if dtype.element is not None and is_arrow_list(column.type):
         return pa.chunked_array([_cast_lists(chunk, dtype.element) for chunk in column.chunks], wanted)
+    if dtype.fields and t.is_struct(column.type):
+        return pa.chunked_array([_cast_structs(chunk, dtype) for chunk in column.chunks], wanted)
     if dtype.is_integer and t.is_floating(column.type):
         return _whole(column).cast(wanted)
     if t.is_dictionary(column.type) or t.is_run_end_encoded(column.type):
@@ -310,6 +320,13 @@ def _cast_lists(chunk: pa.Array, element: DType) -> pa.Array:
     values, lengths = list_parts(chunk)
     null = chunk.is_null().to_numpy(zero_copy_only=False)
     return list_array(_one(_cast(pa.chunked_array([values]), element)), lengths, null)
+
+
+def _cast_structs(chunk: pa.Array, dtype: DType) -> pa.Array:
+    values = dict(zip([f.name for f in chunk.type], chunk.flatten(), strict=True))
+    null = chunk.is_null().to_numpy(zero_copy_only=False)
+    fields = [_one(_cast(pa.chunked_array([values[name]]), of)) for name, of in dtype.fields]
+    return struct_array(fields, dtype, null)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -352,6 +369,10 @@ def _widens(given: pa.DataType, wanted: DType) -> bool:
         return True
     if wanted.element is not None:
         return is_arrow_list(given) and _widens(given.value_type, wanted.element)
+    if wanted.fields:
+        theirs = {f.name: f.type for f in given} if t.is_struct(given) else {}
+        fits = len(theirs) == len(wanted.fields) and len(theirs) == given.num_fields
+        return fits and all(name in theirs and _widens(theirs[name], of) for name, of in wanted.fields)
     families: dict[str, Callable[[pa.DataType], bool]] = {
         "int64": _may_be_whole,
         "int32": _may_be_whole,

@@ -7,11 +7,14 @@ its frames. Elsewhere NaN is a value of float64 alone.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import decimal
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
+
+import attrs
 
 from tidemill.errors import brief
 from tidemill.expressions.schema import Field
@@ -34,13 +37,15 @@ _MOMENTS: Final = frozenset(("date", "timestamp"))
 
 
 def canonical(value: Any) -> Any:
-    """Return the value that stands for all equal to it: see `canonical_float`; a tuple of such for a list.
+    """Return the value that stands for all equal to it: see `canonical_float`; a tuple of such for a list or a struct.
 
-    >>> canonical([1, -0.0, [None]])
+    >>> canonical([1, -0.0, {"a": None}])
     (1, 0.0, (None,))
     """
     if isinstance(value, float):
         return canonical_float(value)
+    if isinstance(value, dict):
+        value = tuple(value.values())
     return tuple(map(canonical, value)) if isinstance(value, (list, tuple)) else value
 
 
@@ -294,20 +299,69 @@ def _list(value: Any, dtype: DType) -> tuple[Any, ...]:
         value = value.tolist()
     if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Sequence):
         raise TypeError
-    check, element = check_of(dtype.element), dtype.element
-    found = []
-    for i, v in enumerate(value):
-        try:
-            found.append(None if v is None or _is_missing(v, element) else check(v, element))
-        except (TypeError, ValueError, ArithmeticError) as error:
-            why = "overflow" if isinstance(error, ArithmeticError) else str(error)
-            msg = f"value {i}, {brief(v)} ({type(v).__name__}), is not a valid {element}" + (f": {why}" if why else "")
-            hint = _hint_for(v, element)
-            raise ValueError(f"{msg}; {hint}" if hint else msg) from None
-    return tuple(found)
+    return tuple([_inner(f"value {i}", v, dtype.element) for i, v in enumerate(value)])
+
+
+def _struct(value: Any, dtype: DType) -> tuple[Any, ...]:
+    names, given = [name for name, _ in dtype.fields], field_names(value)
+    if given is not None:
+        if len(given) != len(names) or set(given) != set(names):
+            msg = f"its fields are {list(given)}"
+            raise ValueError(msg)
+        fields = as_dict(value, given)
+        value = [fields[name] for name in names]
+    elif not isinstance(value, (tuple, list)):
+        raise TypeError
+    if len(value) != len(names):
+        msg = f"it has {len(value)} values"
+        raise ValueError(msg)
+    return tuple([_inner(f"field {name!r}", v, of) for (name, of), v in zip(dtype.fields, value, strict=True)])
+
+
+def _inner(place: str, value: Any, dtype: DType) -> Any:
+    """Return a value in a list or a struct in its canonical form; ValueError that says where, if it is none."""
+    try:
+        return None if value is None or _is_missing(value, dtype) else check_of(dtype)(value, dtype)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        why = "overflow" if isinstance(error, ArithmeticError) else str(error)
+        msg = f"{place}, {brief(value)} ({type(value).__name__}), is not a valid {dtype}" + (f": {why}" if why else "")
+        hint = _hint_for(value, dtype)
+        raise ValueError(f"{msg}; {hint}" if hint else msg) from None
+
+
+def field_names(row: Any) -> tuple[Any, ...] | None:
+    """Return the names by which a row's values go; None for one that goes by position, and for what is no row.
+
+    >>> import typing
+    >>> Late = typing.NamedTuple("Late", [("flight", int), ("delay", int)])
+    >>> field_names(Late(7, 90)), field_names({"delay": 90}), field_names((7, 90))
+    (('flight', 'delay'), ('delay',), None)
+    """
+    kind = type(row)
+    if kind is tuple or kind is list:
+        return None
+    if isinstance(row, Mapping):
+        return tuple(row)
+    if isinstance(row, tuple):
+        # Ours have columns whose names Python does not allow, PySpark's have names where they were made with them.
+        found = getattr(kind, "__columns__", None) or getattr(row, "__fields__", None) or getattr(kind, "_fields", None)
+        return None if found is None else tuple(found)
+    if dataclasses.is_dataclass(kind):
+        return tuple([f.name for f in dataclasses.fields(kind)])
+    if attrs.has(kind):
+        return tuple([a.name for a in attrs.fields(kind)])
+    return tuple(getattr(kind, "model_fields", ())) or None  # pydantic's
+
+
+def as_dict(row: Any, names: Iterable[Any]) -> dict[Any, Any]:
+    """Return a row whose values have these names as a dict."""
+    if isinstance(row, tuple):
+        return dict(zip(names, row, strict=True))
+    return dict(row) if isinstance(row, Mapping) else {name: getattr(row, name) for name in names}
 
 
 _CHECKS: Final[dict[str, Check]] = {
     "int64": _integer(INT64_LIMIT), "int32": _integer(INT32_LIMIT), "float64": _float, "bool": _bool, "string": _string,
     "binary": _binary, "date": _date, "timestamp": _timestamp, "decimal": _decimal, "list": _list,
+    "struct": _struct,
 }  # fmt: skip

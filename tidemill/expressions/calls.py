@@ -38,7 +38,7 @@ def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
         raise SchemaError(msg)
     if function in ("and", "or"):
         operands = tuple(inner for o in operands for inner in _links(o, function))
-    args = adapt(operands, spec.literals)
+    args = adapt(operands, range(len(operands)) if spec.apart else spec.literals)
     _check_literals(spec, args)
     args, signature = _signature(spec, args)
     if function == "in" and len(args) == 1:

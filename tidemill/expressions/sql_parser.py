@@ -8,6 +8,7 @@ met.
 from __future__ import annotations
 
 import decimal
+import functools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -196,6 +197,8 @@ class ExpressionParser:
         args = [self.expression(a) for a in given]
         if builder := _BUILDERS.get((name, len(args))):
             return builder(*args)
+        if name == "struct" and args:
+            return _struct(args, given)
         if name in _CAST_NAMES and len(args) == 1:
             return Cast(args[0], _CAST_NAMES[name])
         found = BY_NAME.get(name)
@@ -257,8 +260,17 @@ class ExpressionParser:
         return Literal(interval_of(str(text.value), unit.name))
 
     def column(self, node: exp.Column) -> Expr | None:
-        plain = isinstance(node.this, exp.Identifier) and not node.args.get("table")
-        return Column(node.name) if plain else None
+        """Return a column, or a field of one."""
+        if not all(isinstance(part, exp.Identifier) for part in node.parts):
+            return None
+        first, *fields = (part.name for part in node.parts)
+        found: Expr = Column(first)
+        return functools.reduce(Expr.field, fields, found)
+
+    def dot(self, node: exp.Dot) -> Expr | None:
+        """Return a field of a struct."""
+        plain = isinstance(node.expression, exp.Identifier)
+        return self.expression(node.this).field(node.name) if plain else None
 
     def literal(self, node: exp.Literal) -> Expr:
         text = node.name
@@ -375,6 +387,14 @@ def narrowed(value: Expr, to: exp.DataType, *, safe: bool = False) -> Expr:
     return Call("fit", (value, Literal(" ".join([kind, *(g.name for g in given)])), Literal(safe)))
 
 
+def _struct(values: Sequence[Expr], given: Sequence[exp.Expression]) -> Expr:
+    """Return STRUCT(a, b + 1 AS c, ...); a value without a name is called by its place, as in Spark."""
+    named = (exp.Column, exp.Dot, exp.Alias)
+    names = [g.alias_or_name if isinstance(g, named) else f"col{i}" for i, g in enumerate(given, 1)]
+    plain = [v.arg if isinstance(v, Alias) else v for v in values]
+    return Call("named_struct", tuple(p for n, v in zip(names, plain, strict=True) for p in (Literal(n), v)))
+
+
 _TEXTS: Final = {exp.DataType.Type.VARCHAR, exp.DataType.Type.CHAR}
 
 Rules: TypeAlias = dict[type, Callable[[ExpressionParser, Any], Expr | None]]
@@ -389,6 +409,7 @@ SPECIAL: Final[Rules] = {
     exp.Paren: lambda p, n: None if n.args.get(_UNSIGNED) else p.expression(n.this),
     exp.Alias: lambda p, n: Alias(p.expression(n.this), n.alias),
     exp.Column: ExpressionParser.column,
+    exp.Dot: ExpressionParser.dot,
     exp.Literal: ExpressionParser.literal,
     exp.Null: lambda _p, _n: Literal(None),
     exp.Boolean: lambda _p, n: Literal(bool(n.this)),

@@ -225,6 +225,9 @@ def _type(to: DType) -> exp.DataType:
 def _type_name(to: DType) -> str:
     if to.element is not None:
         return f"ARRAY<{_type_name(to.element)}>"
+    if to.fields:
+        fields = [f"{exp.to_identifier(n, quoted=True).sql(dialect=DIALECT)}: {_type_name(of)}" for n, of in to.fields]
+        return f"STRUCT<{', '.join(fields)}>"
     return _SPARK_TYPES.get(to.name, str(to))
 
 
@@ -241,6 +244,9 @@ def _call(function: str, args: list[exp.Expression], nodes: Sequence[Bound]) -> 
     strength = _STRENGTH.get(function)
     if function in WITH_UNIT and isinstance(nodes[0], BoundLiteral):
         args = [exp.Var(this=str(nodes[0].value)), *args[1:]]
+    if function == "field" and isinstance(nodes[1], BoundLiteral):
+        of = args[0] if isinstance(args[0], (exp.Column, exp.Dot)) else exp.paren(args[0], copy=False)
+        return exp.Dot(this=of, expression=exp.to_identifier(nodes[1].value, quoted=not nodes[1].value.isidentifier()))
     if strength is None:
         return exp.Anonymous(this=FUNCTIONS[function].sql, expressions=args)
     pairs = enumerate(zip(args, nodes, strict=True))

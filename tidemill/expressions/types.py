@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import itertools
 import re
+from collections.abc import Iterable
 from typing import Any, Final, get_args, get_origin
 
 import attrs
@@ -17,12 +19,13 @@ MAX_DECIMAL_PRECISION: Final = 38
 
 @attrs.frozen(cache_hash=True)
 class DType:
-    """A column's type: one of ``int64 int32 float64 bool string binary date timestamp decimal(p,s)``, or a list of one.
+    """A column's type: one of ``int64 int32 float64 bool string binary date timestamp decimal(p,s)``, a list, a struct.
 
-    ``timestamp`` is microseconds without a zone. ``list<T>`` holds lists of values of T, a list too if need be; values
-    in it may be NULL. In rows lists are tuples, which can be keys of dicts, and in Arrow they are lists. Lists are
-    equal where their values are, NULL being equal to NULL; they sort by their first values, then by the second ones and
-    so on, NULL before all others and a list before those that it begins. Two types are equal when all they say is.
+    ``timestamp`` is microseconds without a zone. ``list<T>`` holds lists of values of T, a list too if need be,
+    ``struct<a: T, b: U>`` values by names; values in them may be NULL. In rows both are tuples, which can be keys of
+    dicts, and in Arrow lists and structs. They are equal where their values are, NULL being equal to NULL; they sort by
+    their first values, then by the second ones and so on, NULL before all others and a list before those that it
+    begins. Two types are equal when all they say is.
 
     >>> dtype("decimal(10, 2)")
     decimal(10,2)
@@ -30,16 +33,21 @@ class DType:
     (float64, int32)
     >>> dtype(list[str]), dtype("list<list<int64>>").element
     (list<string>, list<int64>)
+    >>> dtype("struct<id: bigint, tags: list<string>>").fields
+    (('id', int64), ('tags', list<string>))
     """
 
     name: str
     precision: int = 0
     scale: int = 0
     element: DType | None = None
+    fields: tuple[tuple[str, DType], ...] = ()
 
     def __str__(self) -> str:
         if self.element is not None:
             return f"list<{self.element}>"
+        if self.fields:
+            return f"struct<{', '.join(f'{_quoted(name)}: {of}' for name, of in self.fields)}>"
         return f"decimal({self.precision},{self.scale})" if self.is_decimal else self.name
 
     __repr__ = __str__
@@ -53,6 +61,16 @@ class DType:
     def is_list(self) -> bool:
         """Whether this is a list, of whatever values."""
         return self.element is not None
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether values of this are made of others: lists and structs."""
+        return self.element is not None or bool(self.fields)
+
+    @property
+    def inner(self) -> Iterable[DType]:
+        """The types of the values that a list or a struct is made of, in order; of a list, without end."""
+        return itertools.repeat(self.element) if self.element is not None else [of for _, of in self.fields]
 
     @property
     def is_integer(self) -> bool:
@@ -71,6 +89,8 @@ class DType:
             return pa.decimal128(self.precision, self.scale)
         if self.element is not None:
             return pa.list_(self.element.arrow)
+        if self.fields:
+            return pa.struct([(name, of.arrow) for name, of in self.fields])
         return _ARROW[self.name]
 
 
@@ -97,8 +117,11 @@ _ARROW: Final[dict[str, pa.DataType]] = {
     "int64": pa.int64(), "int32": pa.int32(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string(),
     "binary": pa.binary(), "date": pa.date32(), "timestamp": pa.timestamp("us"),
 }  # fmt: skip
-_LIST: Final = re.compile(r"(?:list|array)\s*<(.*)>")
-_EXPECTED: Final = [*_SIMPLE, "decimal(p,s)", "list<T>"]
+_LIST: Final = re.compile(r"(?:list|array)\s*<(.*)>", re.IGNORECASE | re.DOTALL)
+_STRUCT: Final = re.compile(r"struct\s*<(.*)>", re.IGNORECASE | re.DOTALL)
+_FIELD: Final = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\W\d]\w*))\s*(?::|\s)\s*(.+?)\s*", re.DOTALL)
+_TOKEN: Final = re.compile(r"`(?:[^`]|``)*`|.", re.DOTALL)
+_EXPECTED: Final = [*_SIMPLE, "decimal(p,s)", "list<T>", "struct<a: T>"]
 _DECIMAL: Final = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d{1,9})\s*(?:,\s*(\d{1,9})\s*)?\)")
 _MOST_NESTED: Final = 100
 
@@ -124,6 +147,20 @@ def decimal_type(precision: int, scale: int = 0) -> DType:
 def list_type(element: DType) -> DType:
     """Return the type of lists of values of a type."""
     return DType("list", element=element)
+
+
+def struct_type(fields: Iterable[tuple[str, DType]]) -> DType:
+    """Return the type of structs of these fields; an error where there are none, or two of a name."""
+    found = tuple(fields)
+    names = [name for name, _ in found]
+    if not names or len(set(names)) < len(names) or not all(names):
+        msg = f"a struct of {names or 'nothing'} is no type: expected fields, each of a name of its own"
+        raise SchemaError(msg)
+    return DType("struct", fields=tuple((encodable(name), of) for name, of in found))
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[^\W\d]\w*", name) else "`" + name.replace("`", "``") + "`"
 
 
 def dtype(spec: Any) -> DType:
@@ -152,19 +189,42 @@ def dtype(spec: Any) -> DType:
     return found
 
 
-def _from_name(text: str) -> DType:
-    name = text.strip().lower()
+def _from_name(text: str, depth: int = 0) -> DType:
+    text = text.strip()
+    name = text.lower()
     if found := _SIMPLE.get(name) or _ALIASES.get(name):
         return found
     if match := _DECIMAL.fullmatch(name):
         return decimal_type(int(match[1]), int(match[2] or 0))
-    if match := _LIST.fullmatch(name):
-        if name.count("<") > _MOST_NESTED:
-            msg = f"{brief(text)} is not a column type: lists are nested at most {_MOST_NESTED} deep"
-            raise SchemaError(msg)
-        return list_type(_from_name(match[1]))
+    if depth > _MOST_NESTED:
+        msg = f"{brief(text)} is not a column type: lists and structs are nested at most {_MOST_NESTED} deep"
+        raise SchemaError(msg)
+    if match := _LIST.fullmatch(text):
+        return list_type(_from_name(match[1], depth + 1))
+    if match := _STRUCT.fullmatch(text):
+        return struct_type([_named(part, text, depth + 1) for part in _apart(match[1])])
     msg = f"{brief(text)} is not a column type: {did_you_mean(name, _EXPECTED)}"
     raise SchemaError(msg)
+
+
+def _apart(text: str) -> list[str]:
+    """Return what stands between the commas that are in no brackets, nor in a name."""
+    parts, depth = [""], 0
+    for mark in _TOKEN.findall(text):
+        depth += (mark in "<(") - (mark in ">)")
+        if mark == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += mark
+    return parts
+
+
+def _named(part: str, text: str, depth: int) -> tuple[str, DType]:
+    match = _FIELD.fullmatch(part)
+    if match is None:
+        msg = f"{brief(text)} is not a column type: {brief(part.strip())} is no field, such as 'name: int64'"
+        raise SchemaError(msg)
+    return match[2] or match[1].replace("``", "`"), _from_name(match[3], depth)
 
 
 def _from_arrow(arrow: pa.DataType) -> DType:  # noqa: PLR0911 - one line a family of types
@@ -191,11 +251,18 @@ def _from_arrow(arrow: pa.DataType) -> DType:  # noqa: PLR0911 - one line a fami
         return TIMESTAMP
     if is_arrow_list(arrow):
         return list_type(_from_arrow(arrow.value_type))
+    if t.is_struct(arrow):
+        return struct_type([(f.name, _from_arrow(f.type)) for f in arrow])
     msg = (
         f"Arrow type {arrow} has no counterpart: expected integers, floats, bool, string, binary, date, decimal, a "
-        "timestamp without a zone or lists of these; cast the column first"
+        "timestamp without a zone, lists or structs of these; cast the column first"
     )
     raise SchemaError(msg)
+
+
+def is_arrow_nested(arrow: pa.DataType) -> bool:
+    """Return whether this is one of Arrow's types of lists, or a struct."""
+    return is_arrow_list(arrow) or bool(pa.types.is_struct(arrow))
 
 
 def is_arrow_list(arrow: pa.DataType) -> bool:

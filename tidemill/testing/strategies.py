@@ -95,6 +95,9 @@ def _known(dtype: DType) -> list[Any]:
     if dtype.is_decimal:
         unit = decimal.Decimal(1).scaleb(-dtype.scale)
         return [n * unit for n in (0, 1, -1, 5)]
+    if dtype.fields:
+        several = [[*_known(of), None] for _, of in dtype.fields]
+        return [tuple([v[(i + j) % len(v)] for j, v in enumerate(several)]) for i in range(max(map(len, several)))]
     if dtype.element is None:
         return VALUES[dtype.name]
     one, other, *more = [*_known(dtype.element), None]

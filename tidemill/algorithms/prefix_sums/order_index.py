@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.boundary.rows import python_values
 from tidemill.collections.collection import Collection
 from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.binding import bind
@@ -137,8 +138,8 @@ def _bytes(part: PlaceBytes, value: Any) -> bytes:
 
 def _value_bytes(value: Any, dtype: DType) -> bytes:
     """Return bytes that compare as the values of a type, none of which begins another's."""
-    if dtype.element is not None:
-        return b"".join(_MORE + _bytes(_element(dtype), v) for v in value) + _END
+    if dtype.is_nested:
+        return b"".join(_MORE + _bytes(_inner(of), v) for of, v in zip(dtype.inner, value, strict=False)) + _END
     if dtype.name in ("string", "binary"):
         raw = value.encode() if isinstance(value, str) else bytes(value)
         return raw.replace(b"\0", b"\0\xff") + b"\0\0"
@@ -146,9 +147,8 @@ def _value_bytes(value: Any, dtype: DType) -> bytes:
     return (_whole_number(value, dtype) + (1 << 8 * width - 1) if width > 1 else int(value)).to_bytes(width)
 
 
-def _element(dtype: DType) -> PlaceBytes:
-    assert dtype.element is not None, "a list has elements"
-    return PlaceBytes(dtype.element, nullable=True, descending=False, nulls_first=True)
+def _inner(dtype: DType) -> PlaceBytes:
+    return PlaceBytes(dtype, nullable=True, descending=False, nulls_first=True)
 
 
 def _whole_number(value: Any, dtype: DType) -> int:
@@ -217,11 +217,10 @@ def _numbers(column: pa.Array) -> npt.NDArray[Any]:
 
 
 def _varying(part: PlaceBytes, given: Column) -> pa.Array:
-    """Return the bytes of a column of strings, bytes or lists."""
+    """Return the bytes of a column of strings, bytes, lists or structs."""
     column: Any = given.to_arrow() if isinstance(given, ListColumn) else given
-    if part.dtype.is_list:
-        values = column.to_pylist()
-        return pa.array([_bytes(part, v) for v in values], pa.binary())
+    if part.dtype.is_nested:
+        return pa.array([_bytes(part, v) for v in python_values(column)], pa.binary())
     raw = pc.replace_substring(column.cast(pa.binary()), b"\0", b"\0\xff")
     raw = pc.binary_join_element_wise(raw, b"\0\0", b"")
     if part.descending:

@@ -14,8 +14,8 @@ The meaning is Spark's with ``spark.sql.ansi.enabled``, but for this:
   its like, ``LIKE`` and regular expressions from columns, intervals as columns (``timestampadd`` and ``timestampdiff``
   take and give numbers), text that is not in ISO form for dates, and ``& | ^`` next to each other without parentheses.
 
-Lists compare as Spark's arrays do: NULL equals NULL inside of them, and comes first. ``size`` of no list is NULL, and
-``get`` counts from 0.
+Lists and structs compare as Spark's do: NULL equals NULL inside of them, and comes first. ``size`` of no list is NULL,
+and ``get`` counts from 0.
 
 DuckDB, where it differs from both: division by zero is NULL, ``/`` of decimals is of floats, the capital of a sharp s
 is one letter, ``LIKE`` has no escape, and timestamps have infinities.
@@ -35,6 +35,7 @@ from tidemill.expressions.functions.lists import LISTS
 from tidemill.expressions.functions.numbers import NUMBERS
 from tidemill.expressions.functions.operators import OPERATORS
 from tidemill.expressions.functions.registry import NULL, Function, Signature, can_cast, common_type, widens
+from tidemill.expressions.functions.structs import STRUCTS
 from tidemill.expressions.functions.text import TEXT
 from tidemill.expressions.functions.text_forms import TEXT_FORMS
 from tidemill.expressions.functions.tries import TRIES
@@ -46,7 +47,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     f.name: f
     for family in (
         OPERATORS, CHOICE, NUMBERS, TRIGONOMETRY, TEXT, TEXT_FORMS, DATES, DATE_FORMATS, HASHING, LISTS, LIST_SUMMARIES,
-        CASTS, TRIES,
+        CASTS, STRUCTS, TRIES,
     )
     for f in family
 }  # fmt: skip

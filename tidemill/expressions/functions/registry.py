@@ -77,6 +77,7 @@ class Function:
     ``literals`` are the positions of arguments that have to be literals; if one of them is NULL, so is the call.
     ``check`` says what is wrong with a call's literals (by position; None for what is no literal), and ``refine``
     changes the signature according to them. ``optional`` are literals for arguments at the end that were left out.
+    Where arguments stand ``apart`` a literal does not take the type of those beside it.
     With ``by_day`` a timestamp may stand where a date is expected. ``unit`` is the position of a unit of time's name,
     which is put in full and in capitals.
 
@@ -103,6 +104,7 @@ class Function:
     sees_null: bool = False
     lazy: bool = False
     by_types: bool = False
+    apart: bool = False
 
     def value(self, values: Sequence[Any], types: tuple[DType, ...], result: DType) -> Any:
         """Return the value for the arguments of one row; ``FailureError`` where there is none."""
@@ -151,7 +153,7 @@ def can_cast(source: DType, target: DType) -> bool:
     """Return whether a cast exists at all (a value may still not fit)."""
     if source in INTERVALS:
         return False
-    if source not in (target, NULL) and (source.is_list or target.is_list):
+    if source not in (target, NULL) and (source.is_nested or target.is_nested):
         return False
     if source in (target, NULL) or STRING in (source, target):
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import itertools
 import math
 import struct
 from collections.abc import Sequence
@@ -23,15 +24,15 @@ _WORDS: Final = ("int64", "timestamp")
 def xxhash64_of(values: Sequence[Any], types: Sequence[DType], seed: int = 42) -> int:
     """Return the hash of the values in order, each with the hash so far as its seed; NULL leaves it as it is.
 
-    A list is hashed as its values are, one after another.
+    A list or a struct is hashed as its values are, one after another.
 
     >>> from tidemill.expressions.types import STRING
     >>> xxhash64_of(["Spark"], [STRING])
     -4294468057691064905
     """
     for value, dtype in zip(values, types, strict=True):
-        if dtype.element is not None and value is not None:
-            seed = xxhash64_of(value, [dtype.element] * len(value), seed) % 2**64
+        if dtype.is_nested and value is not None:
+            seed = xxhash64_of(value, list(itertools.islice(dtype.inner, len(value))), seed) % 2**64
         elif value is not None:
             seed = xxh64(_form(value, dtype), seed)
     return seed - 2**64 if seed >= 2**63 else seed

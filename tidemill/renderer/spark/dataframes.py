@@ -105,12 +105,18 @@ def _typed(node: Input, field: Field, name: str, found: T.DataType) -> str:
     return f"{text} + 0D" if field.dtype == FLOAT64 else text  # 0.0 for -0.0
 
 
-def _fits(found: T.DataType, wanted: T.DataType) -> bool:
+def _fits(found: T.DataType, wanted: T.DataType) -> bool:  # noqa: PLR0911 - one line a family of types
     whole = [T.ByteType, T.ShortType, T.IntegerType, T.LongType]
     if type(found) in whole and type(wanted) in whole:
         return whole.index(type(found)) <= whole.index(type(wanted))
     if isinstance(wanted, T.ArrayType):
         return isinstance(found, T.ArrayType) and _fits(found.elementType, wanted.elementType)
+    if isinstance(wanted, T.StructType):
+        return (
+            isinstance(found, T.StructType)
+            and found.names == wanted.names
+            and all(_fits(f.dataType, w.dataType) for f, w in zip(found, wanted, strict=True))
+        )
     if isinstance(wanted, T.StringType):
         return isinstance(found, (T.StringType, T.VarcharType, T.CharType))
     if isinstance(wanted, T.DecimalType):

@@ -98,7 +98,9 @@ def _is_native(bound: Bound) -> bool:
 
 
 def _has(call: BoundCall) -> bool:  # noqa: PLR0911 - one line a difference
-    if any(a.dtype.is_list for a in call.args):
+    if call.function == "field":
+        return True
+    if any(a.dtype.is_nested for a in call.args):
         return False
     given = call.args[0].dtype
     if call.function == "cast":

@@ -20,6 +20,7 @@ _TYPES: Final[dict[str, Callable[[DType], T.DataType]]] = {
     "date": lambda _: T.DateType(),
     "timestamp": lambda _: T.TimestampNTZType(),  # microseconds without a zone, whatever the session's is
     "decimal": lambda t: T.DecimalType(t.precision, t.scale),
+    "struct": lambda t: T.StructType([T.StructField(name, spark_type(of)) for name, of in t.fields]),
     "list": lambda t: T.ArrayType(spark_type(_element(t))),
 }
 

@@ -6,6 +6,7 @@ is the tie-break of windows and top-k.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -64,6 +65,8 @@ def _column(column: pa.Array, seeds: _Hashes) -> _Hashes:  # noqa: PLR0911 - one
         return _hash_texts(column, seeds)
     if t.is_list(kind):
         return _hash_lists(column, seeds)
+    if t.is_struct(kind):
+        return functools.reduce(lambda hashes, field: _seen(field, hashes), column.flatten(), seeds)
     msg = f"no hash for columns of {kind}"
     raise TypeError(msg)
 
