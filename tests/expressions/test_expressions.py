@@ -199,7 +199,7 @@ ERRORS = [
     ("sum(a)", "`SUM(a)` is not supported in a scalar expression: an aggregate is no function of one row"),
     ("foo(a)", "FOO(a) in `foo(a)` is not supported in a scalar expression"),
     ("(select 1)", "(SELECT 1) in `(select 1)` is not supported in a scalar expression"),
-    ("t.a", "t.a in `t.a` is not supported in a scalar expression"),
+    ("t.a", "`t.a` gets timestamp and string: FIELD expects a struct and the name of a field"),
     ("try_cast(day as int)", "TRY_CAST: there is no cast from date to int32"),
     ("cast(a as uuid)", "in `cast(a as uuid)` is not supported in a scalar expression"),
     ("s like 'x' escape '/'", "s LIKE 'x' ESCAPE '/' in"),

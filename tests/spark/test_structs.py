@@ -38,6 +38,14 @@ def sorted_counts():
         return list(run.snapshot("n"))
 
 
+def test_the_hash_is_sparks(spark):
+    frame = spark.createDataFrame(ROWS, struct(Schema.of(SCHEMA)))
+    flow = tm.Dataflow()
+    flow.output("h", flow.constant(SCHEMA, ROWS).select(h=tm.xxhash64("k", "s", "t")))
+    theirs = frame.selectExpr("xxhash64(k, s, t) h").collect()
+    assert sorted(h for (h,) in theirs) == sorted(h for (h,) in flow.start().snapshot("h"))
+
+
 def test_fields_of_other_names_are_refused(spark):
     frame = spark.createDataFrame([((1,),)], "s struct<b: bigint>")
     flow = tm.Dataflow()

@@ -109,7 +109,7 @@ def test_by_dialect(text, dialect, expected):
         ("cast(a as numeric)", "postgres", "DECIMAL without its digits"),
         ("cast(a as uuid)", "spark", "type UUID is not supported"),
         ("cast(a as interval)", "postgres", "type INTERVAL is not supported"),
-        ("cast(null as array<smallint>)", "spark", "arrays of SMALLINT are not supported"),
+        ("cast(null as array<smallint>)", "spark", "SMALLINT in an array or a struct is not supported"),
     ],
 )
 def test_types_that_are_not_there_are_refused(text, dialect, reason):

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from tidemill.errors import StateError
 from tidemill.expressions.types import INT64, DType
 from tidemill.renderer.durable.checksums import Checksums, DamagedError
-from tidemill.renderer.durable.page_order import DIRECTORY, About, about_pages, placed, with_interner
+from tidemill.renderer.durable.page_order import DIRECTORY, About, about_pages, place_in_file, placed, with_interner
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 from tidemill.renderer.embedded.kernels.limbs import Limbs, consolidated_limbs
@@ -178,7 +178,7 @@ class Pages:
             self._footer = _checked_footer(memoryview(self._content), file.checksums)
             self._file = pq.ParquetFile(pa.BufferReader(self._content))
             about = self._file.metadata
-            column = self._file.schema_arrow.get_field_index(HASH)
+            column = place_in_file(self._file.schema_arrow, HASH)
             groups = [about.row_group(i) for i in range(about.num_row_groups)]
             seen = [group.column(column).statistics for group in groups]
         except _UNREADABLE as error:
