@@ -155,7 +155,8 @@ class Names:
     def field_of(self, struct: Expr, dtype: DType, name: Any, node: Any) -> Expr:
         """Return a field of a struct of a type; its name matches as those of columns do."""
         known, key = [n for n, _ in dtype.fields], self.dialect.key(name)
-        found = [n for n in known if n == self.dialect.written(name)] or [n for n in known if self.dialect.key_of(n) == key]
+        same = [n for n in known if n == self.dialect.written(name)]
+        found = same or [n for n in known if self.dialect.key_of(n) == key]
         if len(found) != 1:
             reason = f"no field `{name.name}`" if not found else f"field `{name.name}` is ambiguous"
             raise self.error(node, reason, did_you_mean(key, known) if known else "it is of no struct")
