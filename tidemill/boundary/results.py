@@ -22,7 +22,13 @@ from tidemill.expressions.types import is_arrow_nested
 
 _FEW: Final = 64
 """Rows that are sorted sooner as Python tuples than by Arrow, whose sorting costs much to begin."""
-_NUMBERS: Final = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64()}
+_NUMBERS: Final = {
+    pa.date32(): pa.int32(),
+    pa.timestamp("us"): pa.int64(),
+    pa.time64("us"): pa.int64(),
+    pa.duration("us"): pa.int64(),
+    pa.timestamp("us", "UTC"): pa.int64(),
+}
 _INT64: Final = pa.int64()
 _SHOWN_ROWS: Final = 10
 _SHOWN_HTML_ROWS: Final = 20

@@ -111,10 +111,11 @@ def python_rows(batch: Batch) -> list[tuple[Any, ...]]:
 
 
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Return a column as canonical Python values: one NaN, no -0.0, lists and structs as tuples."""
+    """Return a column as canonical Python values: one NaN, no -0.0, instants in UTC, lists and structs as tuples."""
     values: list[Any] = column.to_pylist()
     t = column.type
-    if pa.types.is_floating(t) or is_arrow_nested(t):
+    is_zoned = pa.types.is_timestamp(t) and t.tz is not None
+    if pa.types.is_floating(t) or is_arrow_nested(t) or is_zoned:
         return [canonical(v) for v in values]
     return values
 

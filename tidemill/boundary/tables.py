@@ -30,22 +30,28 @@ from tidemill.boundary.values import (
     is_nan,
 )
 from tidemill.errors import RowError
+from tidemill.expressions.functions.date_values import whole_micros
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType, is_arrow_list
 
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
-_MICROSECOND: Final = dt.timedelta(microseconds=1)
+_YEARS: Final = (whole_micros(dt.datetime.min), whole_micros(dt.datetime.max))  # noqa: DTZ901 - timestamps have no zone
 _RANGES: Final[dict[str, tuple[int, ...]]] = {
     "int64": (-INT64_LIMIT, INT64_LIMIT),
     "date": (dt.date.min.toordinal() - _EPOCH_DAY, dt.date.max.toordinal() - _EPOCH_DAY),
-    "timestamp": tuple((d - _EPOCH) // _MICROSECOND for d in (dt.datetime.min, dt.datetime.max)),  # noqa: DTZ901
+    "timestamp": _YEARS,
+    "timestamptz": _YEARS,
+    "time": (0, whole_micros(dt.time.max)),
+    "interval": (-INT64_LIMIT, INT64_LIMIT),
 }
 """Arrow's types hold more than ours: the years 1 to 9999 are those that Python and Spark know."""
+_WHY: Final = {
+    "int64": "the pattern stands for NULL", "interval": "the pattern stands for NULL", "time": "a day has 24 hours",
+}  # fmt: skip
 _LARGE_CHUNK: Final = 1 << 14
 """Chunks that hold fewer values, on average, are joined: that costs less then than going through each of them."""
-_ROUNDED: Final = frozenset(("date", "timestamp"))
-"""Types to which Arrow converts pandas' Timestamps among objects at a loss, without a word."""
+_ROUNDED: Final = frozenset(("date", "timestamp", "timestamptz", "time", "interval", "uuid"))
+"""Types to which Arrow converts objects, such as pandas' Timestamps, at a loss without a word, or not at all."""
 
 
 class Source(abc.ABC):
@@ -236,8 +242,13 @@ def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Chu
 def _hint_for(given: pa.DataType, wanted: DType) -> str:
     if pa.types.is_timestamp(given) and wanted.name == "date":
         return "a date has no time of day: cast it first, as .dt.date does in pandas and Polars, or CAST(x AS DATE)"
-    is_zoned = pa.types.is_timestamp(given) and wanted.name == "timestamp"
-    return "convert it to naive UTC first" if is_zoned else "cast it first"
+    if pa.types.is_timestamp(given) and wanted.name == "timestamp":
+        return "convert it to naive UTC first, or let the column be of type timestamptz"
+    return (
+        "it has no zone: say which"
+        if pa.types.is_timestamp(given) and wanted.name == "timestamptz"
+        else "cast it first"
+    )
 
 
 def _check_range(  # noqa: PLR0917 - what is checked, and which of all rows it is
@@ -264,8 +275,8 @@ def _check_range(  # noqa: PLR0917 - what is checked, and which of all rows it i
         return
     bad = pc.fill_null(pc.or_(pc.less(numbers, limits[0]), pc.greater(numbers, limits[1])), False)
     at = bad.to_numpy(zero_copy_only=False).argmax()
-    why = "the pattern stands for NULL" if dtype.name == "int64" else "the years are 1 to 9999"
-    text = numbers[at].as_py() if dtype.name == "int64" else array[at : at + 1].cast(pa.string())[0]
+    why = _WHY.get(dtype.name, "the years are 1 to 9999")
+    text = numbers[at].as_py() if dtype.name in _WHY else array[at : at + 1].cast(pa.string())[0]
     row = first + (at if rows is None else rows[at])
     msg = f"{where}, row {row}: column {field}: {text} is not a valid {dtype} here: overflow ({why})"
     raise RowError(msg).about(row_index=int(row), column=field.name)
@@ -292,12 +303,18 @@ def first_failing(column: pa.ChunkedArray, convert: Callable[[pa.ChunkedArray], 
 
 def _converted(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
     column.validate(full=True)  # what others made may hold what Arrow forbids
-    return column if column.type == dtype.arrow else _cast(column, dtype)
+    return column if column.type == dtype.arrow and dtype.name != "uuid" else _cast(column, dtype)
 
 
 def _cast(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
     """Cast, in the steps that Arrow has kernels for; an Arrow exception where a value would be lost."""
     wanted, t = dtype.arrow, pa.types
+    if (
+        (dtype.name == "uuid" and not t.is_null(column.type))
+        or (dtype.is_decimal and t.is_floating(column.type))
+        or t.is_interval(column.type)
+    ):
+        return _one_by_one(column, dtype)
     if dtype.element is not None and is_arrow_list(column.type):
         return pa.chunked_array([_cast_lists(chunk, dtype.element) for chunk in column.chunks], wanted)
     if dtype.fields and t.is_struct(column.type):
@@ -320,6 +337,16 @@ def _cast_lists(chunk: pa.Array, element: DType) -> pa.Array:
     values, lengths = list_parts(chunk)
     null = chunk.is_null().to_numpy(zero_copy_only=False)
     return list_array(_one(_cast(pa.chunked_array([values]), element)), lengths, null)
+
+
+def _one_by_one(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
+    """Return a column's values as rows have them: Arrow has no casts of UUIDs and of days, and rounds floats."""
+    check = check_of(dtype)
+    try:
+        found = [None if v is None else check(v, dtype) for v in column.to_pylist()]
+    except (ValueError, ArithmeticError) as error:
+        raise pa.ArrowInvalid(str(error)) from None
+    return pa.chunked_array([pa.array(found, dtype.arrow)])
 
 
 def _cast_structs(chunk: pa.Array, dtype: DType) -> pa.Array:
@@ -374,20 +401,24 @@ def _widens(given: pa.DataType, wanted: DType) -> bool:
         fits = len(theirs) == len(wanted.fields) and len(theirs) == given.num_fields
         return fits and all(name in theirs and _widens(theirs[name], of) for name, of in wanted.fields)
     families: dict[str, Callable[[pa.DataType], bool]] = {
-        "int64": _may_be_whole,
-        "int32": _may_be_whole,
+        "int64": _is_number,
+        "int32": _is_number,
         "float64": lambda a: t.is_floating(a) or t.is_integer(a),
         "bool": t.is_boolean,
         "string": lambda a: t.is_string(a) or t.is_large_string(a) or t.is_string_view(a),
         "binary": lambda a: t.is_binary(a) or t.is_large_binary(a) or t.is_fixed_size_binary(a) or t.is_binary_view(a),
         "date": t.is_date,
         "timestamp": lambda a: t.is_timestamp(a) and a.tz is None,
-        "decimal": lambda a: t.is_decimal(a) or t.is_integer(a),
+        "timestamptz": lambda a: t.is_timestamp(a) and a.tz is not None,
+        "time": t.is_time,
+        "interval": lambda a: t.is_duration(a) or t.is_interval(a),
+        "uuid": lambda a: isinstance(a, pa.UuidType) or t.is_string(a) or t.is_large_string(a) or t.is_string_view(a),
+        "decimal": _is_number,
     }
     return families[wanted.name](given)
 
 
-def _may_be_whole(given: pa.DataType) -> bool:
+def _is_number(given: pa.DataType) -> bool:
     """Return whether these are numbers, whole ones perhaps: DuckDB's sums of integers are decimals of scale 0."""
     t = pa.types
     return bool(t.is_integer(given) or t.is_decimal(given) or t.is_floating(given))

@@ -12,7 +12,7 @@ from tidemill.expressions.functions import FUNCTIONS, NULL, Function, Signature,
 from tidemill.expressions.functions.operators import SIGNS, by_type
 from tidemill.expressions.functions.registry import as_decimal
 from tidemill.expressions.intervals import unit_of
-from tidemill.expressions.types import BOOL, DATE, MAX_DECIMAL_PRECISION, STRING, TIMESTAMP, DType
+from tidemill.expressions.types import BOOL, DATE, MAX_DECIMAL_PRECISION, STRING, TIMESTAMP, TIMESTAMPTZ, DType
 
 
 class MisfitError(Exception):
@@ -30,6 +30,8 @@ def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
     """Return the typed call: literals adapted to their neighbours, arguments widened, types checked."""
     if function in SIGNS:
         function = by_type(function, [o.bound.dtype for o in operands])
+    if function not in _AS_THEY_ARE and any(o.bound.dtype == TIMESTAMPTZ for o in operands):
+        return _in_utc(function, operands)
     if function in _COMPARISONS and (found := _of_decimals(function, operands)) is not None:
         return found
     spec = FUNCTIONS.get(function)
@@ -59,6 +61,20 @@ def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
 
 
 _COMPARISONS: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe", "in"))
+
+
+_AS_THEY_ARE: Final = _COMPARISONS | {
+    "case", "coalesce", "greatest", "least", "is_null", "array", "array_contains", "array_position", "named_struct",
+    "interval_add", "interval_subtract", "xxhash64", "fit",
+}  # fmt: skip
+"""Functions that take values with a zone as such; to all others they are timestamps in UTC."""
+
+
+def _in_utc(function: str, operands: Sequence[Operand]) -> Bound:
+    """Return the call on timestamps in UTC; one that gives a timestamp gives one with a zone."""
+    plain = (Operand(bind_cast(o, TIMESTAMP)) if o.bound.dtype == TIMESTAMPTZ else o for o in operands)
+    found = bind_call(function, tuple(plain))
+    return bind_cast(Operand(found), TIMESTAMPTZ) if found.dtype == TIMESTAMP else found
 
 
 def _of_decimals(function: str, operands: tuple[Operand, ...]) -> Bound | None:

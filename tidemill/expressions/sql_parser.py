@@ -39,9 +39,13 @@ from tidemill.expressions.types import (
     FLOAT64,
     INT32,
     INT64,
+    INTERVAL,
     MAX_DECIMAL_PRECISION,
     STRING,
+    TIME,
     TIMESTAMP,
+    TIMESTAMPTZ,
+    UUID,
     DType,
     dtype,
     list_type,
@@ -295,18 +299,27 @@ class ExpressionParser:
         return narrowed(value.try_cast(to) if safe else Cast(value, to), node.to, safe=safe)
 
     def type(self, node: exp.DataType) -> DType:
+        if isinstance(node.this, exp.Interval):
+            return self.interval_type(node.this)
         known = _TYPES.get(node.this)
         if known is not None:
             return known
         if node.this == exp.DataType.Type.ARRAY and len(node.expressions) == 1:
             return list_type(self.type(node.expressions[0]))
         name = node.sql(dialect=_DIALECT)
-        if name == "STRING" and node.this not in _TEXTS:  # how Spark would have to keep a UUID
+        if name == "STRING" and node.this not in _TEXTS:  # what Spark would keep as text
             raise self.unsupported(node)
         try:
             return dtype(name)
         except SchemaError:
             raise self.unsupported(node) from None
+
+    def interval_type(self, node: exp.Interval) -> DType:
+        """Return the type of intervals of parts from days to seconds; those of months are no columns."""
+        names = {part.name.upper() for part in node.find_all(exp.Var)}
+        if not names or names - {"DAY", "HOUR", "MINUTE", "SECOND"}:
+            raise self.unsupported(node, ": intervals of months are literals alone; columns hold days to seconds")
+        return INTERVAL
 
     def case(self, node: exp.Case) -> Expr:
         subject = self.expression(node.this) if node.this else None
@@ -365,6 +378,10 @@ _TYPES: Final = {
     exp.DataType.Type.TIMESTAMPTZ: TIMESTAMP,  # what sqlglot makes of Spark's TIMESTAMP; ours have no zone
     exp.DataType.Type.TIMESTAMPNTZ: TIMESTAMP,
     exp.DataType.Type.TIMESTAMP: TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPLTZ: TIMESTAMPTZ,
+    exp.DataType.Type.TIME: TIME,
+    exp.DataType.Type.INTERVAL: INTERVAL,
+    exp.DataType.Type.UUID: UUID,
     exp.DataType.Type.TEXT: STRING,
     exp.DataType.Type.INT: INT32,
     exp.DataType.Type.BIGINT: INT64,

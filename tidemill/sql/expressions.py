@@ -24,7 +24,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules, narrowed
 from tidemill.expressions.sql_windows import window_call
 from tidemill.expressions.structure import resolve
-from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT64, STRING, TIMESTAMP, DType
+from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT64, INTERVAL, STRING, TIMESTAMP, TIMESTAMPTZ, DType
 from tidemill.expressions.types import decimal_type as decimal_of
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import value_fields
@@ -172,10 +172,11 @@ class Expressions(ExpressionParser):
 
     def extract(self, node: exp.Extract) -> Expr:
         """Return a part of a date; those that dialects count differently are refused."""
-        part = node.name.lower()
+        part, moment = node.name.lower(), node.expression
+        if self.dialect.functions is not None and self.type_of(self.expression(moment), moment) == INTERVAL:
+            raise self.unsupported(node, ": hours of an interval may be more than a day's there")
         if self.dialect.functions is None or part in _PARTS:
             return super().extract(node)
-        moment = node.expression
         if part == "epoch":
             return self._seconds(moment)
         if part not in _OTHER_PARTS:
@@ -187,7 +188,7 @@ class Expressions(ExpressionParser):
         inner = _bare(moment)
         apart = isinstance(inner, exp.Sub) and not inner.args.get("negate")
         of = [self.expression(m) for m in ((inner.this, inner.expression) if apart else (moment,))]
-        if apart and any(self.type_of(m, inner) not in (TIMESTAMP, NULL) for m in of):
+        if apart and any(self.type_of(m, inner) not in (TIMESTAMP, TIMESTAMPTZ, NULL) for m in of):
             raise self.unsupported(moment, ": EXTRACT(EPOCH FROM a - b) is of two timestamps: cast dates")
         micros = [Call("unix_micros", (m,)) for m in of]
         found = micros[0] - micros[1] if apart else micros[0]

@@ -16,8 +16,12 @@ from tidemill.expressions.types import (
     FLOAT64,
     INT32,
     INT64,
+    INTERVAL,
     STRING,
+    TIME,
     TIMESTAMP,
+    TIMESTAMPTZ,
+    UUID,
     DType,
     list_type,
     struct_type,
@@ -31,6 +35,7 @@ _TYPES: Final[dict[Any, DType]] = {
     _Type.BIGINT: INT64, _Type.INT: INT32, _Type.DOUBLE: FLOAT64, _Type.BOOLEAN: BOOL, _Type.TEXT: STRING,
     _Type.DATE: DATE, _Type.TIMESTAMP: TIMESTAMP, _Type.TIMESTAMPNTZ: TIMESTAMP, _Type.BINARY: BINARY,
     _Type.VARBINARY: BINARY, _Type.SMALLINT: INT32, _Type.TINYINT: INT32, _Type.FLOAT: FLOAT64,
+    _Type.TIMESTAMPLTZ: TIMESTAMPTZ, _Type.TIME: TIME, _Type.INTERVAL: INTERVAL, _Type.UUID: UUID,
 }  # fmt: skip
 
 
@@ -61,13 +66,18 @@ def type_of(node: exp.DataType, source: Source, dialect: Dialect) -> DType:  # n
         return struct_type(fields)
     if kind == _Type.VARCHAR or (kind == _Type.CHAR and given and not dialect.folds):
         return STRING
-    if kind == _Type.TIMESTAMPTZ and dialect.name == "spark":  # how sqlglot reads Spark's TIMESTAMP
-        return TIMESTAMP
+    if kind == _Type.TIMESTAMPTZ:  # how sqlglot reads Spark's TIMESTAMP, too
+        return TIMESTAMP if dialect.name == "spark" else TIMESTAMPTZ
+    if isinstance(kind, exp.Interval):
+        units = [part.name.upper() for part in kind.find_all(exp.Var)]
+        if units and set(units) <= {"DAY", "HOUR", "MINUTE", "SECOND"}:
+            return INTERVAL
+        raise source.error(node, "intervals of months are no columns", "of days to seconds they are")
     found = _TYPES.get(kind) if not given else None
     if found is None:
         expected = (
             "expected BIGINT, INT, SMALLINT, TINYINT, DOUBLE, REAL, DECIMAL(p, s), BOOLEAN, STRING, VARCHAR(n), DATE, "
-            "TIMESTAMP, BINARY, ARRAY<...> or STRUCT<...>"
+            "TIMESTAMP, TIMESTAMPTZ, TIME, INTERVAL, UUID, BINARY, ARRAY<...> or STRUCT<...>"
         )
         hint = "its blanks at the end count for nothing: write TEXT" if kind == _Type.CHAR else expected
         raise source.error(node, f"type {source.written(node).upper()} is not supported", hint)

@@ -19,12 +19,22 @@ from tidemill.collections.collection import Collection
 from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.binding import bind
 from tidemill.expressions.expr import col
+from tidemill.expressions.functions.date_values import whole_micros
 from tidemill.expressions.ordering import bind_order
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
 from tidemill.expressions.types import BINARY, DType
 
-_WIDTHS: Final = {"bool": 1, "int32": 4, "date": 4, "int64": 8, "timestamp": 8, "float64": 8, "decimal": 16}
+_WIDTHS: Final = {
+    "bool": 1,
+    "int32": 4,
+    "date": 4,
+    "int64": 8,
+    "timestamp": 8,
+    "float64": 8,
+    **dict.fromkeys(("timestamptz", "time", "interval"), 8),
+    "decimal": 16,
+}
 """How many bytes values of a type take; all others vary."""
 _BEFORE, _VALUE, _AFTER = b"\1", b"\2", b"\3"
 """Stand before a value, or for NULL before or after all values."""
@@ -140,7 +150,7 @@ def _value_bytes(value: Any, dtype: DType) -> bytes:
     """Return bytes that compare as the values of a type, none of which begins another's."""
     if dtype.is_nested:
         return b"".join(_MORE + _bytes(_inner(of), v) for of, v in zip(dtype.inner, value, strict=False)) + _END
-    if dtype.name in ("string", "binary"):
+    if dtype.name in ("string", "binary", "uuid"):
         raw = value.encode() if isinstance(value, str) else bytes(value)
         return raw.replace(b"\0", b"\0\xff") + b"\0\0"
     width = _WIDTHS[dtype.name]
@@ -159,9 +169,8 @@ def _whole_number(value: Any, dtype: DType) -> int:
         return int(bits if bits >= 0 else bits ^ _REST)
     if dtype.name == "date":
         return int((value - dt.date(1970, 1, 1)).days)
-    if dtype.name == "timestamp":
-        epoch = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
-        return int((value - epoch) // dt.timedelta(microseconds=1))
+    if dtype.name in ("timestamp", "timestamptz", "time", "interval"):
+        return whole_micros(value)
     return int(value.scaleb(dtype.scale, _EXACT)) if dtype.is_decimal else int(value)
 
 

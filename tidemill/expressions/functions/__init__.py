@@ -29,6 +29,7 @@ from tidemill.expressions.functions.casts import CASTS
 from tidemill.expressions.functions.choice import CHOICE
 from tidemill.expressions.functions.date_formats import DATE_FORMATS
 from tidemill.expressions.functions.dates import DATES
+from tidemill.expressions.functions.durations import DURATIONS
 from tidemill.expressions.functions.hashing import HASHING
 from tidemill.expressions.functions.list_summaries import LIST_SUMMARIES
 from tidemill.expressions.functions.lists import LISTS
@@ -47,7 +48,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     f.name: f
     for family in (
         OPERATORS, CHOICE, NUMBERS, TRIGONOMETRY, TEXT, TEXT_FORMS, DATES, DATE_FORMATS, HASHING, LISTS, LIST_SUMMARIES,
-        CASTS, STRUCTS, TRIES,
+        CASTS, DURATIONS, STRUCTS, TRIES,
     )
     for f in family
 }  # fmt: skip

@@ -205,6 +205,9 @@ def _violations(node: Input, coordinates: int, texts: Mapping[str, str] | None =
 _BEYOND: Final = {
     "int64": "{} = -9223372036854775808L",
     "date": "{} NOT BETWEEN DATE'0001-01-01' AND DATE'9999-12-31'",
+    "timestamptz": "{} NOT BETWEEN TIMESTAMP'0001-01-01 00:00:00Z' AND TIMESTAMP'9999-12-31 23:59:59.999999Z'",
+    "interval": "{} < INTERVAL '-106751991 04:00:54.775807' DAY TO SECOND",
+    "uuid": "{} NOT RLIKE '^[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$'",
     "timestamp": "{} NOT BETWEEN TIMESTAMP_NTZ'0001-01-01 00:00:00' AND TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'",
 }
 """The values of Spark's types that are none of ours."""

@@ -21,8 +21,9 @@ from tidemill.boundary.list_columns import list_array, list_parts, struct_array
 from tidemill.boundary.results import int64_array, plain_array
 from tidemill.boundary.rows import Batch
 from tidemill.boundary.values import NAN
+from tidemill.expressions.functions.date_values import EPOCH, EPOCH_UTC, time_of, whole_micros
 from tidemill.expressions.schema import Schema
-from tidemill.expressions.types import DType
+from tidemill.expressions.types import INTERVAL, TIME, TIMESTAMP, TIMESTAMPTZ, DType
 from tidemill.renderer.embedded.kernels import long_decimals
 from tidemill.renderer.embedded.kernels.interner import Interner
 from tidemill.renderer.embedded.kernels.memory import zeros
@@ -46,8 +47,7 @@ _LONG: Final = 1 << 16
 _MANY: Final = 1 << 12
 _OFTEN: Final = 4
 """Of so many values that are there so often on average, each is turned into Arrow once."""
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
-_EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
+_EPOCH_DAY: Final = EPOCH.toordinal()
 _FLIP: Final = 2**63 - 1
 _MOST_DIGITS: Final = 38
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
@@ -56,7 +56,7 @@ _One: TypeAlias = Callable[[Any], Any]
 
 def is_interned(dtype: DType) -> bool:
     """Return whether values of a type are interned, all of them: codes say nothing of their order."""
-    return dtype.name in ("string", "binary", "list", "struct")
+    return dtype.name in ("string", "binary", "uuid", "list", "struct")
 
 
 def is_long_decimal(dtype: DType) -> bool:
@@ -350,7 +350,7 @@ _ENCODE_VALUE: Final[dict[str, Callable[[Any], int]]] = {
     "float64": float_code,
     "bool": int,
     "date": lambda v: v.toordinal() - _EPOCH_DAY,
-    "timestamp": lambda v: (v - _EPOCH) // _MICROSECOND,
+    **dict.fromkeys(("timestamp", "timestamptz", "time", "interval"), whole_micros),
 }
 _DECODE_VALUE: Final[dict[str, Callable[[int], Any]]] = {
     "int64": int,
@@ -358,7 +358,10 @@ _DECODE_VALUE: Final[dict[str, Callable[[int], Any]]] = {
     "float64": _float_value,
     "bool": bool,
     "date": lambda c: dt.date.fromordinal(c + _EPOCH_DAY),
-    "timestamp": lambda c: _EPOCH + c * _MICROSECOND,
+    "timestamp": lambda c: EPOCH + c * _MICROSECOND,
+    "timestamptz": lambda c: EPOCH_UTC + c * _MICROSECOND,
+    "time": time_of,
+    "interval": lambda c: c * _MICROSECOND,
 }
 
 # -- whole columns --------------------------------------------------------------------------------------------------
@@ -454,13 +457,21 @@ def _encode_decimals(column: pa.Array, dtype: DType, interner: Interner) -> Ints
     return long_decimals.encode_column(column, interner if is_long_decimal(dtype) else None)
 
 
+_MICROS: Final = {t.name: t.arrow for t in (TIMESTAMP, TIMESTAMPTZ, TIME, INTERVAL)}
+"""Types of which codes are microseconds."""
+
+
+def _viewed(kind: pa.DataType) -> Callable[[Ints, Any], pa.Array]:
+    return lambda codes, mask: pa.array(codes, mask=mask).view(kind)
+
+
 _ENCODE_ARROW: Final[dict[str, Callable[[pa.Array, DType], Ints]]] = {
     "int64": lambda c, _: _integers(c, pa.int64()),
     "int32": lambda c, _: _integers(c, pa.int32()),
     "float64": _encode_floats,
     "bool": lambda c, _: _integers(c.cast(pa.int8()), pa.int8()),
     "date": lambda c, _: _integers(c, pa.int32()),
-    "timestamp": lambda c, _: _integers(c, pa.int64()),
+    **dict.fromkeys(_MICROS, lambda c, _: _integers(c, pa.int64())),
 }
 _DECODE_ARROW: Final[dict[str, Callable[[Ints, Any], pa.Array]]] = {
     "int64": lambda c, mask: int64_array(c) if mask is None else pa.array(c, mask=mask),
@@ -468,11 +479,11 @@ _DECODE_ARROW: Final[dict[str, Callable[[Ints, Any], pa.Array]]] = {
     "float64": lambda c, mask: pa.array(float_values(c), mask=mask, from_pandas=False),
     "bool": lambda c, mask: pa.array(c.astype(np.bool_), mask=mask),
     "date": lambda c, mask: pa.array(c.astype(np.int32), mask=mask).view(pa.date32()),
-    "timestamp": lambda c, mask: pa.array(c, mask=mask).view(pa.timestamp("us")),
+    **{name: _viewed(kind) for name, kind in _MICROS.items()},
 }
 _SIMPLE: Final[dict[str, tuple[pa.DataType, Callable[[Ints], Any]]]] = {
     "int64": (pa.int64(), lambda c: c),
-    "timestamp": (pa.timestamp("us"), lambda c: c),
+    **{name: (kind, lambda c: c) for name, kind in _MICROS.items()},
     "float64": (pa.float64(), float_values),
     "int32": (pa.int32(), lambda c: c.astype(np.int32)),
     "date": (pa.date32(), lambda c: c.astype(np.int32)),
