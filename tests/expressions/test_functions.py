@@ -142,7 +142,7 @@ ERRORS = [
     ("round(d, n)", "`n` in `ROUND(d, n)` has to be a literal"), ("date_trunc('fortnight', t)", "'fortnight' is no unit of time: expected one of YEAR, QUARTER"),
     ("trunc(day, 'hour')", "'hour' is no unit that a date is truncated to: expected one of YEAR, QUARTER, MONTH, WEEK"), ("timestampadd(eon, 1, t)", "'eon' is no unit of time"),
     ("interval 1 month", "`INTERVAL '1' MONTH` is no value of a column: add it to a date or a timestamp"), ("t + interval n day", "TIMESTAMPADD(unit, number, t) takes any"),
-    ("case when p then interval 1 day end", "CASE expects"), ("cast(interval 1 day as string)", "there is no cast from interval of days to string"), ("interval 1 day = interval 1 day", "= expects values of one type"),
+    ("case when p then interval 1 month end", "CASE expects"), ("cast(interval 1 day as string)", "there is no cast from interval of days to string"), ("interval 1 month = interval 1 day", "= expects values of one type"),
     ("t + interval 1 month 2 days", "add one after the other"), ("t + interval '1:2' hour to second", "INTERVAL '1:2' HOUR TO SECOND is no interval: expected a number and a unit"),
     ("t + interval '1.5' day", "INTERVAL '1.5' DAY is no interval"), ("t + interval 'soon'", "INTERVAL 'soon' in"), ("day + a", "`day + a` gets date and int64"),
     ("year(s)", "`YEAR(s)` gets string: YEAR expects a date or a timestamp; cast the argument"), ("xxhash64(null)", "`XXHASH64(NULL)` gets null: XXHASH64 expects values of known types"), ("xxhash64()", "gets nothing"),

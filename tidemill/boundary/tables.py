@@ -137,17 +137,19 @@ def _advice(name: str, others: list[str]) -> str:
     return f"did you mean {similar[0]!r}?" if similar else "add it"
 
 
-def _as_table(schema: Schema, data: Any, where: str) -> pa.Table | None:
+def _as_table(schema: Schema, data: Any, where: str) -> pa.Table | None:  # noqa: PLR0911 - one line a kind
     if isinstance(data, pa.Table):
         return data
     pandas = sys.modules.get("pandas")  # whoever has a frame has imported it
     if pandas is not None and isinstance(data, pandas.DataFrame):
         return _from_pandas(schema, data, where)
+    if hasattr(data, "toArrow"):  # Spark's, whose stream of Arrow's has no timestamps with a zone
+        return data.toArrow()
     if hasattr(data, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(data).read_all()
     if hasattr(data, "__arrow_c_array__"):
         return pa.Table.from_batches([pa.record_batch(data)])
-    for method in ("toArrow", "to_arrow_table", "fetch_arrow_table"):  # Spark frames; DuckDB's, of several versions
+    for method in ("to_arrow_table", "fetch_arrow_table"):  # DuckDB's, of several versions
         if hasattr(data, method):
             table = getattr(data, method)()
             return table if isinstance(table, pa.Table) else pa.table(table)

@@ -145,9 +145,7 @@ def _hint_for_moment(value: Any, dtype: DType) -> str:  # noqa: PLR0911 - one li
         return "datetime.combine(value, time()) makes one"
     if value.tzinfo is None:
         return "value.floor('us') makes one"
-    return (
-        "value.astimezone(datetime.UTC).replace(tzinfo=None) makes one; a column of type timestamptz takes it as it is"
-    )
+    return "value.astimezone(datetime.UTC).replace(tzinfo=None) makes one"
 
 
 _UNITS: Final = {"date": "D", "timestamp": "us"}
@@ -257,7 +255,7 @@ def _timestamp(value: Any, _: DType) -> dt.datetime:
     if not isinstance(value, dt.datetime):
         raise TypeError
     if value.tzinfo is not None:
-        msg = "a timestamp has no zone here"
+        msg = "a timestamp has no zone here, one of type timestamptz has"
         raise ValueError(msg)
     plain = _of_pandas(value)
     return plain.replace(fold=0) if plain.fold else plain  # which of two equal wall times is a matter of zones

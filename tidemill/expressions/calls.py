@@ -12,7 +12,7 @@ from tidemill.expressions.functions import FUNCTIONS, NULL, Function, Signature,
 from tidemill.expressions.functions.operators import SIGNS, by_type
 from tidemill.expressions.functions.registry import as_decimal
 from tidemill.expressions.intervals import unit_of
-from tidemill.expressions.types import BOOL, DATE, MAX_DECIMAL_PRECISION, STRING, TIMESTAMP, TIMESTAMPTZ, DType
+from tidemill.expressions.types import BOOL, MAX_DECIMAL_PRECISION, STRING, TIMESTAMP, TIMESTAMPTZ, DType
 
 
 class MisfitError(Exception):
@@ -132,7 +132,7 @@ def _signature(spec: Function, args: list[Bound]) -> tuple[list[Bound], Signatur
                 raise MisfitError(["NULL has no type in `", _untyped(spec.name, args), give])
             return given, signature
     types = " and ".join(str(a.dtype) for a in args) or "nothing"
-    why = f"` gets {types}: {spec.sql} expects {spec.expects}; {_hint(spec, args)}"
+    why = f"` gets {types}: {spec.sql} expects {spec.expects}; {_hint(args)}"
     raise MisfitError(["`", _untyped(spec.name, args), why])
 
 
@@ -154,10 +154,8 @@ def bind_cast(operand: Operand, to: DType) -> Bound:
     return BoundCall("cast", (arg,), to, arg.nullable)
 
 
-def _hint(spec: Function, args: Sequence[Bound]) -> str:
+def _hint(args: Sequence[Bound]) -> str:
     known = {a.dtype for a in args} - {NULL}
-    if spec.name == "subtract" and known and known <= {DATE, TIMESTAMP}:
-        return "datediff(end, start) gives days, timestampdiff('second', start, end) whole units"
     return "cast one of them" if len(known) > 1 and common_type(list(known)) is None else "cast the argument"
 
 

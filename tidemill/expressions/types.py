@@ -273,7 +273,8 @@ _FROM_ARROW: Final[Sequence[tuple[Callable[[pa.DataType], bool], DType]]] = (
     *((is_one, BINARY) for is_one in (pa.types.is_binary, pa.types.is_large_binary)),
     *((is_one, BINARY) for is_one in (pa.types.is_fixed_size_binary, pa.types.is_binary_view)),
     (pa.types.is_date, DATE), (pa.types.is_timestamp, TIMESTAMP), (pa.types.is_time, TIME),
-    (pa.types.is_duration, INTERVAL), (pa.types.is_interval, INTERVAL), (lambda arrow: isinstance(arrow, pa.UuidType), UUID),
+    (pa.types.is_duration, INTERVAL), (pa.types.is_interval, INTERVAL),
+    (lambda arrow: isinstance(arrow, pa.UuidType), UUID),
 )  # fmt: skip
 """The first of these that an Arrow type is of, those with parts aside, says what it is here."""
 
