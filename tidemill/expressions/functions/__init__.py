@@ -12,7 +12,8 @@ The meaning is Spark's with ``spark.sql.ansi.enabled``, but for this:
 - ``-d`` is exact; Spark rounds a negated decimal to 34 digits. The remainder of ``pmod`` does not wrap round.
 - A part of a pattern, position or unit that is not known is refused when the expression is built, as are ``now()`` and
   its like, ``LIKE`` and regular expressions from columns, intervals of months as columns (``timestampadd`` and
-  ``timestampdiff`` take and give numbers), text that is not in ISO form for dates, and ``& | ^`` next to each other without parentheses.
+  ``timestampdiff`` take and give numbers), text that is not in ISO form for dates, and ``& | ^`` next to each other
+  without parentheses.
 
 Lists and structs compare as Spark's do: NULL equals NULL inside of them, and comes first. ``size`` of no list is NULL,
 and ``get`` counts from 0.
