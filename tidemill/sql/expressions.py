@@ -173,12 +173,14 @@ class Expressions(ExpressionParser):
     def extract(self, node: exp.Extract) -> Expr:
         """Return a part of a date; those that dialects count differently are refused."""
         part, moment = node.name.lower(), node.expression
-        if self.dialect.functions is not None and self.type_of(self.expression(moment), moment) == INTERVAL:
-            raise self.unsupported(node, ": hours of an interval may be more than a day's there")
-        if self.dialect.functions is None or part in _PARTS:
+        if self.dialect.functions is None:
             return super().extract(node)
         if part == "epoch":
             return self._seconds(moment)
+        if self.type_of(self.expression(moment), moment) == INTERVAL:
+            raise self.unsupported(node, ": hours of an interval may be more than a day's there")
+        if part in _PARTS:
+            return super().extract(node)
         if part not in _OTHER_PARTS:
             raise self.unsupported(node, f": expected one of {', '.join(sorted({*_PARTS, *_OTHER_PARTS, 'epoch'}))}")
         return _OTHER_PARTS[part](self.expression(moment))
