@@ -168,8 +168,8 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
             call("slice", same, st.integers(-3, 3), st.integers(-1, 3) | trees("int32", depth)),
         ]
     if kind == "interval":
-        pairs = (("timestamp", "timestamptz"), ("date", "timestamp"), ("time", "time"), ("interval", "interval"))
-        found += [call("interval_subtract", sub(a), sub(b)) for a, b in pairs] + [call("interval_add", same, same)]
+        apart = (("timestamp", "timestamptz"), ("date", "timestamp"), ("time", "time"), ("interval", "interval"))
+        found += [call("interval_subtract", sub(a), sub(b)) for a, b in apart] + [call("interval_add", same, same)]
     if kind in ("timestamp", "timestamptz"):
         found += [call("interval_subtract", same, sub("interval")), call("interval_add", sub("interval"), same)]
     if kind == "int32":
