@@ -148,6 +148,7 @@ from tidemill.expressions.functions.numbers import (
     sign,
     sqrt,
 )
+from tidemill.expressions.functions.structs import struct
 from tidemill.expressions.functions.text import (
     ascii,
     chr,
@@ -269,12 +270,12 @@ __all__ = [
     "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy",
     "regr_syy", "render", "repeat", "replace", "reverse", "right", "row_number", "rpad", "rtrim", "second",
     "session", "sha1", "sha2", "shiftleft", "shiftright", "shiftrightunsigned", "sign", "sin", "sinh", "size",
-    "snapshot", "sort_array", "split", "split_part", "sqrt", "stddev", "stddev_pop", "string_agg", "substring",
-    "substring_index", "tan", "tanh", "testing", "timestamp_micros", "timestamp_millis", "timestamp_seconds",
-    "timestampadd", "timestampdiff", "to_date", "to_timestamp", "translate", "trim", "trunc", "try_add",
-    "try_divide", "try_element_at", "try_mod", "try_multiply", "try_subtract", "unbase64", "unhex", "unix_date",
-    "unix_micros", "unix_millis", "unix_seconds", "upper", "var_pop", "variance", "weekday", "weekofyear",
-    "when", "xxhash64", "year",
+    "snapshot", "sort_array", "split", "split_part", "sqrt", "stddev", "stddev_pop", "string_agg", "struct",
+    "substring", "substring_index", "tan", "tanh", "testing", "timestamp_micros", "timestamp_millis",
+    "timestamp_seconds", "timestampadd", "timestampdiff", "to_date", "to_timestamp", "translate", "trim",
+    "trunc", "try_add", "try_divide", "try_element_at", "try_mod", "try_multiply", "try_subtract", "unbase64",
+    "unhex", "unix_date", "unix_micros", "unix_millis", "unix_seconds", "upper", "var_pop", "variance",
+    "weekday", "weekofyear", "when", "xxhash64", "year",
 ]  # fmt: skip
 
 _NAMED_AS_BUILTINS = ("abs", "ascii", "chr", "hex", "list", "max", "min", "round", "slice", "sum")

@@ -390,3 +390,35 @@ def test_a_key_that_is_plain_text_and_values_of_other_kinds(run):
         lists.apply("x", ['{"op": "c", "after": {"k": 1, "many": [1.5, null]}}'], format="debezium")
         lists.advance()
         assert list(lists.snapshot("x")) == [(1, (1.5, None))]
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "clock"),
+    [
+        ("io.debezium.time.Time", 1_500, dt.time(0, 0, 1, 500_000)), ("io.debezium.time.MicroTime", 5, dt.time(0, 0, 0, 5)),
+        ("io.debezium.time.NanoTime", 86_399_999_999_000, dt.time.max),
+        ("org.apache.kafka.connect.data.Time", 0, dt.time()),
+    ],
+)  # fmt: skip
+def test_times_of_day_and_moments_with_a_zone(name, number, clock):
+    flow = tm.Dataflow()
+    flow.output("x", flow.input("x", {"id": "int64", "t": "time", "z": "timestamptz", "u": "uuid"}, key="id"))
+    fields = [{"field": "t", "type": "int64", "name": name},
+              {"field": "z", "type": "int64", "name": "io.debezium.time.MicroTimestamp"}]  # fmt: skip
+    with flow.start() as run:
+        text = {
+            "id": 1,
+            "t": clock.isoformat(),
+            "z": "2024-02-29T12:30:00+02:00",
+            "u": "6BA7B810-9dad-11d1-80b4-00c04fd430c8",
+        }
+        run.apply("x", [{"op": "c", "after": text}], format="debezium")
+        numbers = {"id": 2, "t": number, "z": 0, "u": None}
+        run.apply("x", [with_schema({"op": "c", "after": numbers}, fields)], format="debezium")
+        with pytest.raises(RowError, match="timestamptz"):
+            run.apply("x", [{"op": "c", "after": text | {"z": "2024-02-29T12:30:00"}}], format="debezium")
+        run.advance()
+        assert list(run.snapshot("x")) == [
+            (1, clock, dt.datetime(2024, 2, 29, 10, 30, tzinfo=dt.UTC), "6ba7b810-9dad-11d1-80b4-00c04fd430c8"),
+            (2, clock, dt.datetime(1970, 1, 1, tzinfo=dt.UTC), None),
+        ]

@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import re
+import uuid
 
 import duckdb
 import numpy as np
@@ -23,7 +24,13 @@ DAY = dt.date(2024, 2, 29)
 MIDNIGHT = dt.datetime(2024, 2, 29)
 MOMENT = dt.datetime(2024, 2, 29, 12, 30, 0, 5)
 ZONED = MOMENT.replace(tzinfo=dt.UTC)
+EAST = MOMENT.replace(hour=14, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+CLOCK = dt.time(23, 59, 59, 999999)
+LONG = dt.timedelta(days=400, microseconds=-1)
+ID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 REFUSED = "refused"
+
+TIMES = ("timestamptz", "time", "interval", "uuid")
 
 # type, value, its Arrow type, what comes of it.
 VALUES = [
@@ -73,11 +80,46 @@ VALUES = [
     ("decimal(5,2)", D("1.255"), pa.decimal128(5, 3), REFUSED),
     ("decimal(5,2)", 3, pa.int64(), D("3.00")),
     ("decimal(5,2)", 1000, pa.int64(), REFUSED),
-    ("decimal(5,2)", 1.25, pa.float64(), REFUSED),
+    ("decimal(5,2)", 1.25, pa.float64(), D("1.25")),
+    ("decimal(5,2)", 1.5, pa.float32(), D("1.50")),
+    ("decimal(5,2)", 0.1, pa.float64(), REFUSED),
+    ("decimal(5,2)", 1000.0, pa.float64(), REFUSED),
+    ("decimal(38,0)", 2.0**100, pa.float64(), D(2**100)),
+    ("decimal(38,0)", 1e300, pa.float64(), REFUSED),
+    ("decimal(5,2)", float("inf"), pa.float64(), REFUSED),
+    ("list<decimal(5,2)>", [0.5], pa.list_(pa.float64()), (D("0.50"),)),
+    ("timestamptz", ZONED, pa.timestamp("us", "UTC"), ZONED),
+    ("timestamptz", ZONED, pa.timestamp("us", "America/New_York"), ZONED),
+    ("timestamptz", EAST, pa.timestamp("us", "+02:00"), ZONED),
+    ("timestamptz", MOMENT, pa.timestamp("us"), REFUSED),
+    ("timestamptz", DAY, pa.date32(), REFUSED),
+    ("timestamptz", "2024-02-29T12:30:00Z", pa.string(), REFUSED),
+    ("time", CLOCK, pa.time64("us"), CLOCK),
+    ("time", dt.time(10, 30), pa.time32("s"), dt.time(10, 30)),
+    ("time", MOMENT, pa.timestamp("us"), REFUSED),
+    ("time", "10:30:00", pa.string(), REFUSED),
+    ("time", 5, pa.int64(), REFUSED),
+    ("interval", LONG, pa.duration("us"), LONG),
+    ("interval", dt.timedelta(days=-1), pa.duration("s"), dt.timedelta(days=-1)),
+    ("interval", 5, pa.int64(), REFUSED),
+    ("interval", CLOCK, pa.time64("us"), REFUSED),
+    ("uuid", ID, pa.string(), ID),
+    ("uuid", ID.upper(), pa.large_string(), ID),
+    ("uuid", ID.replace("-", ""), pa.string(), REFUSED),
+    ("uuid", "{" + ID + "}", pa.string(), REFUSED),
+    ("uuid", 5, pa.int64(), REFUSED),
+    ("string", CLOCK, pa.time64("us"), REFUSED),
+    ("int64", LONG, pa.duration("us"), REFUSED),
+    ("list<time>", [CLOCK, None], pa.list_(pa.time64("us")), (CLOCK, None)),
+    ("list<timestamptz>", [EAST], pa.list_(pa.timestamp("us", "+02:00")), (ZONED,)),
+    ("struct<a: interval>", {"a": LONG}, pa.struct([("a", pa.duration("us"))]), (LONG,)),
     ("list<int64>", [1, None], pa.list_(pa.int64()), (1, None)),
     ("list<int64>", [1.5], pa.list_(pa.float64()), REFUSED),
     ("list<int64>", 1, pa.int64(), REFUSED),
-    *((t, None, pa.null(), None) for t in ("int64", "float64", "bool", "string", "date", "timestamp", "decimal(5,2)")),
+    *(
+        (t, None, pa.null(), None)
+        for t in ("int64", "float64", "bool", "string", "date", "timestamp", "decimal(5,2)", *TIMES)
+    ),
 ]
 
 
@@ -132,6 +174,19 @@ def test_the_same_comes_of_it(dtype, value, arrow, expected, door):
         *((t, v, None) for t in ("int64", "string", "date", "timestamp", "bool") for v in (pd.NaT, pd.NA)),
         ("float64", pd.NA, None),
         ("timestamp", np.datetime64("NaT"), None),
+        ("interval", np.timedelta64("NaT"), None),
+        ("interval", np.timedelta64(5, "us"), dt.timedelta(microseconds=5)),
+        ("interval", np.timedelta64(5, "ns"), REFUSED),
+        ("interval", pd.Timedelta(1, "D"), dt.timedelta(days=1)),
+        ("interval", pd.Timedelta(1, "ns"), REFUSED),
+        ("interval", dt.timedelta.max, REFUSED),
+        ("timestamptz", pd.Timestamp(ZONED), ZONED),
+        ("timestamptz", pd.Timestamp(EAST), ZONED),
+        ("timestamptz", pd.Timestamp(MOMENT), REFUSED),
+        ("timestamptz", np.datetime64(MOMENT, "us"), REFUSED),
+        ("time", CLOCK.replace(tzinfo=dt.UTC), REFUSED),
+        ("uuid", uuid.UUID(ID), ID),
+        *((t, v, None) for t in TIMES for v in (pd.NaT, pd.NA)),
     ],
     ids=str,
 )
@@ -148,7 +203,7 @@ def test_nan_is_a_value_of_floats_but_in_frames_of_pandas(door):
             read_back(Schema.of({"c": "float64 not null"}), DOORS[door](NAN, None))
 
 
-NO_FLOATS = ["int64", "int32", "bool", "string", "binary", "date", "timestamp", "decimal(5,2)"]
+NO_FLOATS = ["int64", "int32", "bool", "string", "binary", "date", "timestamp", "decimal(5,2)", *TIMES]
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from support.running import examples, scaled
 
+from tidemill.boundary.values import canonical
 from tidemill.errors import ExpressionError, SchemaError
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound
@@ -40,7 +41,7 @@ SCHEMA = Schema.of(
         "i": "int64", "j": "int64", "n": "int32", "m": "int32", "f": "float64", "g": "float64", "d": "decimal(10,2)",
         "e": "decimal(38,18)", "s": "string", "u": "string", "t": "timestamp", "day": "date", "p": "bool", "q": "bool",
         "raw": "binary", "l": "list<int64>", "ll": "list<int64>", "x": "list<float64>", "xx": "list<float64>",
-        "w": "list<string>",
+        "w": "list<string>", "z": "timestamptz", "c": "time", "v": "interval", "k": "uuid", "r": "struct<a: int64, b: string>",
     }
 )  # fmt: skip
 
@@ -62,11 +63,20 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "date": st.sampled_from([dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(2020, 2, 29), dt.date(9999, 12, 31)]),
     "bool": st.booleans(),
     "binary": st.sampled_from([b"", b"a", b"\xff", b"\x00"]),
+    "timestamptz": st.sampled_from([dt.datetime(1, 1, 1), dt.datetime(2020, 2, 29, 1, 2, 3, 450_000), dt.datetime(9999, 12, 31)]).map(
+        lambda v: v.replace(tzinfo=dt.UTC)
+    ),
+    "time": st.sampled_from([dt.time(), dt.time(10, 0, 1, 500_000), dt.time.max]),
+    "interval": st.sampled_from([dt.timedelta(), dt.timedelta(days=1), dt.timedelta(days=-400, microseconds=5), dt.timedelta(hours=-25),
+                                 dt.timedelta(microseconds=2**63 - 1)]),
 }  # fmt: skip
 SCALARS = tuple(VALUES)
 """The kinds of values that can be literals."""
 for _element in ("int64", "float64", "string"):
     VALUES[f"list<{_element}>"] = st.lists(st.none() | VALUES[_element], max_size=2).map(tuple)
+VALUES["uuid"] = st.sampled_from(["6ba7b810-9dad-11d1-80b4-00c04fd430c8", "00000000-0000-0000-0000-000000000000"])
+VALUES["struct<a: int64, b: string>"] = st.tuples(st.none() | VALUES["int64"], st.none() | VALUES["string"])
+VALUED = "struct<a: int64, b: string>"
 KINDS = tuple(VALUES)
 NUMBERS = KINDS[:5]
 ROWS = st.lists(st.tuples(*(st.none() | VALUES[str(f.dtype)] for f in SCHEMA)), min_size=1, max_size=6)
@@ -157,6 +167,17 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
             call("sort_array", same, sub("bool")),
             call("slice", same, st.integers(-3, 3), st.integers(-1, 3) | trees("int32", depth)),
         ]
+    if kind == "interval":
+        apart = (("timestamp", "timestamptz"), ("date", "timestamp"), ("time", "time"), ("interval", "interval"))
+        found += [call("interval_subtract", sub(a), sub(b)) for a, b in apart] + [call("interval_add", same, same)]
+    if kind in ("timestamp", "timestamptz"):
+        found += [call("interval_subtract", same, sub("interval")), call("interval_add", sub("interval"), same)]
+    if kind == "int32":
+        found += [call(f, sub(k)) for f in ("hour", "minute", "second") for k in ("time", "interval", "timestamptz")]
+        found += [call("day", sub("interval"))]
+    if kind.startswith("struct<"):
+        found += [call("named_struct", st.just("a"), sub("int64"), st.just("b"), sub("string"))]
+    found += [call("field", sub(VALUED), st.just(n)) for n, k in (("a", "int64"), ("b", "string")) if k == kind]
     if kind == "list<string>":
         found += [call("split", sub("string"), st.sampled_from(PATTERNS), st.integers(-1, 3))]
     if kind == "int64":
@@ -350,6 +371,7 @@ def outcome(evaluation: Any) -> tuple[str, Any]:
     except ExpressionError as error:
         return "error", str(error)
     value = tuple(value) if isinstance(value, list) else value
+    value = canonical(value) if isinstance(value, (dict, dt.datetime)) else value
     return type(value).__name__, repr(value)
 
 

@@ -199,9 +199,9 @@ ERRORS = [
     ("sum(a)", "`SUM(a)` is not supported in a scalar expression: an aggregate is no function of one row"),
     ("foo(a)", "FOO(a) in `foo(a)` is not supported in a scalar expression"),
     ("(select 1)", "(SELECT 1) in `(select 1)` is not supported in a scalar expression"),
-    ("t.a", "t.a in `t.a` is not supported in a scalar expression"),
+    ("t.a", "`t.a` gets timestamp and string: FIELD expects a struct and the name of a field"),
     ("try_cast(day as int)", "TRY_CAST: there is no cast from date to int32"),
-    ("cast(a as uuid)", "in `cast(a as uuid)` is not supported in a scalar expression"),
+    ("cast(a as uuid)", "`a` is of type int64: there is no cast from int64 to uuid"),
     ("s like 'x' escape '/'", "s LIKE 'x' ESCAPE '/' in"),
     ("trim(both 'x' from a)", "`TRIM_OF(a, 'x')` gets int64 and string: TRIM_OF expects a string and characters"),
     (
@@ -235,7 +235,7 @@ def test_comparing_expressions_builds_an_expression_and_has_no_truth_value() -> 
     assert len({col("a"): 1, col("b"): 2}) == 2
 
 
-@pytest.mark.parametrize("value", [object(), dt.datetime.now(dt.UTC), decimal.Decimal("NaN"), [1], dt.time(1)])
+@pytest.mark.parametrize("value", [object(), decimal.Decimal("NaN"), [1], {"a": 1}])
 def test_what_cannot_be_a_literal(value: object) -> None:
     with pytest.raises(SchemaError, match="cannot be a literal: expected bool, int, float, str"):
         lit(value)

@@ -53,6 +53,17 @@ def test_a_row_is_hashed_column_by_column_and_nulls_are_left_out() -> None:
     assert xxhash64_of(["a", "b"], [dtype("string")] * 2) == -7357372313250070212
 
 
+def test_a_struct_is_hashed_as_its_fields_would_be_as_columns() -> None:
+    of = dtype("struct<a: int64, b: struct<c: string, l: list<int64>>>")
+    for value in ((1, ("x", (2, None))), (None, (None, ())), (7, None), None):
+        flat = [] if value is None else [value[0], *(value[1] or (None, None))]
+        expected = xxhash64_of(
+            ["k", *flat], [dtype(t) for t in ("string", "int64", "string", "list<int64>")][: len(flat) + 1]
+        )
+        assert xxhash64_of(["k", value], [dtype("string"), of]) == expected
+        assert xxhash64_columns([pa.array(["k"]), pa.array([value], of.arrow)]).tolist() == [expected]
+
+
 def test_a_list_is_hashed_as_its_values_would_be_as_columns() -> None:
     """What Spark says of an array: each value with the hash so far as its seed, and nothing for NULL or no value."""
     for values in ((1, None, 2), (), (None,)):
@@ -102,5 +113,5 @@ def test_long_strings_and_no_rows() -> None:
     texts = ["x" * n for n in (100_000, 31, 32, 33, 5)] + [c * 3000 for c in "abcdefghijklmnopqrstu"]
     assert xxhash64_columns([pa.array(texts)]).tolist() == [xxhash64_of([t], [dtype("string")]) for t in texts]
     assert xxhash64_columns([pa.array([], pa.string())]).tolist() == []
-    with pytest.raises(TypeError, match="no hash for columns of struct"):
-        xxhash64_columns([pa.array([{"a": 1}])])
+    with pytest.raises(TypeError, match="no hash for columns of map"):
+        xxhash64_columns([pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8()))])

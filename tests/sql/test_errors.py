@@ -68,7 +68,7 @@ def flow():
         ("insert into t values (1)", 1, "statement INSERT is not supported"),
         ("explain select 1", 1, "statement EXPLAIN is not supported"),
         ("select 1; select 2", 1, "a query in a script has no name"),
-        ("create table x (a interval)", 19, "type INTERVAL is not supported"),
+        ("create table x (a json)", 19, "type JSON is not supported"),
         ("create table x (a bigint, a bigint)", 14, "is given twice"),
         ("create table x (a bigint primary key, b bigint primary key)", 14, "two primary keys"),
         ("create table x (a bigint default 1)", 17, "is not supported"),

@@ -1,5 +1,6 @@
 """Types of SQL that are kept as larger ones: what does not fit them is an error, or NULL where it is tried."""
 
+import datetime as dt
 import decimal
 
 import pytest
@@ -107,9 +108,14 @@ def test_by_dialect(text, dialect, expected):
     [
         ("cast(a as char(3))", "postgres", "type CHAR\\(3\\) is not supported"),
         ("cast(a as numeric)", "postgres", "DECIMAL without its digits"),
-        ("cast(a as uuid)", "spark", "type UUID is not supported"),
-        ("cast(a as interval)", "postgres", "type INTERVAL is not supported"),
-        ("cast(null as array<smallint>)", "spark", "arrays of SMALLINT are not supported"),
+        ("cast(a as uuid)", "spark", "there is no cast from int64 to uuid"),
+        ("cast(a as interval)", "postgres", "there is no cast from int64 to interval"),
+        ("cast(null as interval year to month)", "spark", "intervals of months are no columns"),
+        ("interval '1' month", "spark", "is no value of a column"),
+        ("cast(time '10:00' as text)", "postgres", "not supported"),
+        ("extract(hour from interval '25' hour)", "duckdb", "hours of an interval"),
+        ("time '10:00' + interval '1' hour", "postgres", "expects"),
+        ("cast(null as array<smallint>)", "spark", "SMALLINT in an array or a struct is not supported"),
     ],
 )
 def test_types_that_are_not_there_are_refused(text, dialect, reason):
@@ -117,3 +123,51 @@ def test_types_that_are_not_there_are_refused(text, dialect, reason):
     flow.input("t", {"a": "int64"})
     with pytest.raises(SqlError, match=reason):
         flow.sql(f"select {text} as x from t", dialect)
+
+
+TIMES = """
+create table t (z {zoned}, t time, i interval, u uuid, a timestamp, b timestamp, primary key (u));
+create materialized view o as select z, t, i, u, a - b as apart, b - a as other, z + i as later, i > interval '1' day as long
+from t where t >= time '09:30' and u <> '{other}';
+"""
+ONE, TWO = "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "6ba7b810-9dad-11d1-80b4-00c04fd430c9"
+
+
+@pytest.mark.parametrize("dialect", ["spark", "postgres", "duckdb", "materialize", "risingwave"])
+def test_times_intervals_and_uuids(dialect):
+    zoned = "timestamp_ltz" if dialect == "spark" else "timestamptz"
+    flow = tm.Dataflow.from_sql(TIMES.format(zoned=zoned, other=TWO.upper()), dialect)
+    assert [str(f.dtype) for f in flow.graph.inputs["t"].schema] == [
+        "timestamptz", "time", "interval", "uuid", "timestamp", "timestamp",
+    ]  # fmt: skip
+    zone = dt.timezone(dt.timedelta(hours=-5))
+    row = (dt.datetime(2024, 1, 1, tzinfo=zone), dt.time(9, 30), dt.timedelta(hours=25), ONE, dt.datetime(2024, 1, 2),
+           dt.datetime(2024, 1, 1, 12))  # fmt: skip
+    with flow.start() as run:
+        run.insert(
+            "t", [row, (*row[:3], TWO, None, None), (row[0], dt.time(9, 29), *row[2:3], ONE[:-1] + "0", None, None)]
+        )
+        run.advance()
+        half = dt.timedelta(hours=12)
+        later = dt.datetime(2024, 1, 2, 6, tzinfo=dt.UTC)
+        assert list(run.snapshot("o")) == [(*row[:4], half, -half, later, True)]
+        run.delete("t", [(ONE,)])
+        run.advance()
+        assert list(run.snapshot("o")) == []
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("cast('10:00:01.50' as time)", dt.time(10, 0, 1, 500000)), ("cast(a - b as string)", "INTERVAL '0 12:00:00' DAY TO SECOND"),
+        ("interval '1' day - interval '1' hour", dt.timedelta(hours=23)), ("cast(cast(a as time) as string)", "00:00:00"),
+        ("cast('1 02:03:04' as interval day to second)", dt.timedelta(1, 7384)), ("extract(hour from a - b)", 12),
+        ("max(a - b)", dt.timedelta(hours=12)), ("date '2024-01-03' - date '2024-01-01'", dt.timedelta(2)),
+        ("try_cast('x' as uuid)", None), ("coalesce(null, interval '2' hour)", dt.timedelta(hours=2)),
+    ],
+)  # fmt: skip
+def test_what_is_computed_of_times(text, expected):
+    flow = tm.Dataflow()
+    t = flow.constant({"a": "timestamp", "b": "timestamp"}, [(dt.datetime(2024, 1, 2), dt.datetime(2024, 1, 1, 12))])
+    flow.output("o", flow.sql(f"select {text} as x from t", tables={"t": t}))
+    assert list(flow.start().snapshot("o")) == [(expected,)]

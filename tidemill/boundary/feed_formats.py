@@ -36,6 +36,10 @@ _PER_SECOND: Final = {
     "org.apache.kafka.connect.data.Timestamp": 10**3,
     "io.debezium.time.MicroTimestamp": 10**6,
     "io.debezium.time.NanoTimestamp": 10**9,
+    "io.debezium.time.Time": 10**3,
+    "org.apache.kafka.connect.data.Time": 10**3,
+    "io.debezium.time.MicroTime": 10**6,
+    "io.debezium.time.NanoTime": 10**9,
 }
 """Units of a second, by what Debezium's schemas call a moment."""
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps are wall time
@@ -227,6 +231,9 @@ def _as(given: Any, dtype: DType, said: Mapping[str, Any]) -> Any:
     if dtype.element is not None and isinstance(given, (list, tuple)):
         element = dtype.element
         return [None if v is None else _as(v, element, {}) for v in given]
+    if dtype.fields and isinstance(given, Mapping):
+        types = dict(dtype.fields)
+        return {n: v if v is None or n not in types else _as(v, types[n], {}) for n, v in given.items()}
     read = _READ.get(dtype.name)
     return given if read is None else read(given, said)
 
@@ -277,6 +284,21 @@ def _unscaled(given: Any, scale: Any) -> Decimal:
     return Decimal(f"{int.from_bytes(data, 'big', signed=True)}E{-int(scale)}")
 
 
+def _instant(given: Any, said: Mapping[str, Any]) -> Any:
+    """Return a moment that says its zone, or a number, which counts from one in UTC."""
+    if isinstance(given, str):
+        return dt.datetime.fromisoformat(given)
+    moment = _moment(given, said)
+    return moment.replace(tzinfo=dt.UTC) if _is_number(given) else moment
+
+
+def _time(given: Any, said: Mapping[str, Any]) -> Any:
+    """Return a time of day: text, or a number of parts of a second."""
+    if isinstance(given, str):
+        return dt.time.fromisoformat(given)
+    return _moment(given, said).time() if _is_number(given) else given
+
+
 def _float(given: Any, _said: Mapping[str, Any]) -> Any:
     return float(given) if isinstance(given, (Decimal, str)) else given
 
@@ -288,6 +310,8 @@ def _bytes(given: Any, _said: Mapping[str, Any]) -> Any:
 _READ: Final[dict[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
     "date": _date,
     "timestamp": _moment,
+    "timestamptz": _instant,
+    "time": _time,
     "decimal": _decimal,
     "float64": _float,
     "binary": _bytes,

@@ -13,12 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.boundary.list_columns import list_ranks
-from tidemill.boundary.rows import as_dict, checked_rows, field_names, listed_rows, python_rows
+from tidemill.boundary.rows import checked_rows, listed_rows, python_rows
 from tidemill.boundary.tables import Source, as_table, checked_table
+from tidemill.boundary.values import as_dict, field_names
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import RowError, SchemaError, brief
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.types import INT64, STRING, is_arrow_list
+from tidemill.expressions.types import INT64, STRING, is_arrow_nested
 
 OPS: Final[dict[str, bool]] = {
     **dict.fromkeys(("insert", "i", "update", "u", "create", "c", "read", "r", "upsert"), True),
@@ -248,7 +249,7 @@ class Fed:
 
 def _codes(column: pa.ChunkedArray) -> Ints:
     """Return numbers that are equal where the values are, NULL and NaN each equal to itself."""
-    if is_arrow_list(column.type):
+    if is_arrow_nested(column.type):
         column = pa.chunked_array([list_ranks(column)])
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     arrays = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]

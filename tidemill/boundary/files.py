@@ -114,8 +114,8 @@ class CsvFiles(_Files):
 
     def _parsed(self, path: str, schema: Schema, where: str) -> pa.Table:
         own = self.schema or schema
-        if lists := [f for f in schema if f.dtype.is_list]:
-            msg = f"{where}: column {lists[0]}: CSV has no lists; read text, or use Parquet"
+        if nested := [f for f in schema if f.dtype.is_nested]:
+            msg = f"{where}: column {nested[0]}: CSV has no lists and structs; read text, or use Parquet"
             raise RowError(msg)
         names: list[str] = []
         try:

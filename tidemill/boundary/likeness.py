@@ -12,11 +12,12 @@ import attrs
 import pyarrow as pa
 
 from tidemill.boundary.files import ParquetFiles
-from tidemill.boundary.rows import as_dict, field_names, listed_rows
+from tidemill.boundary.rows import listed_rows
 from tidemill.boundary.tables import Source, as_table
+from tidemill.boundary.values import as_dict, field_names
 from tidemill.errors import SchemaError, TidemillError, brief
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.types import dtype
+from tidemill.expressions.types import DType, dtype, list_type, struct_type
 
 
 def schema_like(given: Any) -> Schema:
@@ -29,7 +30,11 @@ def schema_like(given: Any) -> Schema:
     if isinstance(getattr(given, "schema", None), Schema):
         return given.schema  # type: ignore[no-any-return]
     if isinstance(given, type):
-        return _of_class(given)
+        try:
+            return _of_class(given)
+        except RecursionError:
+            msg = f"like={given.__name__}: its fields hold values of its own class: no column is of such a type"
+            raise SchemaError(msg) from None
     found = _arrow_schema(given)
     if found is None:
         msg = f"like={brief(given)}: expected a table, a schema of Arrow's, Parquet files or a class with annotations"
@@ -68,29 +73,47 @@ def _of_class(given: type) -> Schema:
     except (NameError, TypeError) as error:
         msg = f"like={given.__name__}: its annotations cannot be read ({error})"
         raise SchemaError(msg) from None
-    model = getattr(given, "model_fields", None)
-    if isinstance(model, Mapping):  # pydantic's
-        names = tuple(model)
-    elif dataclasses.is_dataclass(given):
-        names = tuple(f.name for f in dataclasses.fields(given))
-    elif attrs.has(given):
-        names = tuple(f.name for f in attrs.fields(given))
-    else:
-        names = tuple(getattr(given, "_fields", ()))
+    names = _names_of(given)
     if not names:
         msg = f"like={given.__name__}: expected a dataclass, a class of attrs, a named tuple or a pydantic model"
         raise SchemaError(msg)
     return Schema(tuple(_field(given, name, hints.get(name)) for name in names))
 
 
-def _field(given: type, name: str, hint: Any) -> Field:
+def _names_of(given: type) -> tuple[str, ...]:
+    """Return the names of the fields of a class; none where it has none."""
+    model = getattr(given, "model_fields", None)
+    if isinstance(model, Mapping):  # pydantic's
+        return tuple(model)
+    if dataclasses.is_dataclass(given):
+        return tuple(f.name for f in dataclasses.fields(given))
+    return tuple(f.name for f in attrs.fields(given)) if attrs.has(given) else tuple(getattr(given, "_fields", ()))
+
+
+def _kinds(hint: Any) -> list[Any]:
+    """Return the types that may be there, None aside."""
     options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    kinds = [o for o in options if o is not type(None)]
+    return [o for o in options if o is not type(None)]
+
+
+def _type(hint: Any) -> DType:
+    """Return the type of a field: of a class with fields a struct, of lists of them a list."""
+    if get_origin(hint) is list:
+        (of,) = get_args(hint)
+        kinds = _kinds(of)
+        return list_type(_type(kinds[0] if len(kinds) == 1 else of))
+    if isinstance(hint, type) and _names_of(hint):
+        return struct_type([(f.name, f.dtype) for f in _of_class(hint)])
+    return dtype(hint)
+
+
+def _field(given: type, name: str, hint: Any) -> Field:
+    kinds = _kinds(hint)
     if len(kinds) != 1 or kinds[0] is None:
         msg = f"like={given.__name__}: field {name!r} is {hint}: expected one type, or one and None"
         raise SchemaError(msg)
     try:
-        return Field(name, dtype(kinds[0]), nullable=len(options) > 1)
+        return Field(name, _type(kinds[0]), nullable=hint is not kinds[0])
     except SchemaError as error:
         msg = f"like={given.__name__}: field {name!r}: {error.args[0]}"
         raise SchemaError(msg) from None

@@ -1,7 +1,8 @@
-"""Columns of lists: taken apart into all their values and how many each has, put together again, and put in order."""
+"""Columns of lists and structs: taken apart into their values, put together again, and put in order."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.errors import StepError
-from tidemill.expressions.types import is_arrow_list
+from tidemill.expressions.types import DType, is_arrow_list
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -41,10 +42,17 @@ def list_array(values: pa.Array, lengths: Ints, null: npt.NDArray[np.bool_] | No
     return pa.ListArray.from_arrays(offsets, values, mask=mask)
 
 
+def struct_array(fields: Sequence[pa.Array], dtype: DType, null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return an Arrow array of structs of a type, of a column for each field."""
+    mask = pa.array(null) if null is not None and null.any() else None
+    return pa.StructArray.from_arrays(fields, fields=list(dtype.arrow), mask=mask)
+
+
 def exact_lists(column: pa.ChunkedArray) -> list[Any] | None:
     """Return lists of whole numbers as NumPy's arrays, of objects where there is a NULL; None for all other columns.
 
-    Only where there is a NULL in one of them: Arrow makes floats of those, which do not hold every integer.
+    Only where there is a NULL in one of them: Arrow makes floats of those, which do not hold every integer. Structs,
+    and what they are in, are dicts and lists of Python's values.
 
     >>> exact_lists(pa.chunked_array([[[2**53 + 1, None], None, [1]]]))
     [array([9007199254740993, None], dtype=object), None, array([1])]
@@ -54,6 +62,9 @@ def exact_lists(column: pa.ChunkedArray) -> list[Any] | None:
     values, depth = column, 0
     while is_arrow_list(values.type):
         values, depth = pc.list_flatten(values), depth + 1
+    if pa.types.is_struct(values.type):
+        found: list[Any] = column.to_pylist()
+        return found
     if not depth or not pa.types.is_integer(values.type) or not values.null_count:
         return None
     plain = values.type.to_pandas_dtype()
@@ -71,7 +82,7 @@ def _exact_list(value: list[Any] | None, depth: int, plain: Any) -> npt.NDArray[
 
 
 def list_key(value: Any) -> tuple[Any, ...]:
-    """Return what sorts as a value of a column does: NULL first, NaN last, lists by their values.
+    """Return what sorts as a value of a column does: NULL first, NaN last, lists and structs by their values.
 
     >>> nan = float("nan")
     >>> sorted([(1, 2), (1,), None, (nan,), (None, 3), ()], key=list_key)
@@ -81,6 +92,8 @@ def list_key(value: Any) -> tuple[Any, ...]:
         return (0,)
     if isinstance(value, (tuple, list)):
         return 1, tuple(map(list_key, value))
+    if isinstance(value, dict):
+        return 1, tuple(map(list_key, value.values()))
     return (2,) if value != value else (1, value)  # noqa: PLR0124 - NaN
 
 

@@ -18,11 +18,17 @@ from tidemill.boundary.rows import python_rows
 from tidemill.dataflow.lattice import Antichain, Time, shown
 from tidemill.errors import EngineError, NegativeCountWarning, SchemaError
 from tidemill.expressions.schema import Schema
-from tidemill.expressions.types import is_arrow_list
+from tidemill.expressions.types import is_arrow_nested
 
 _FEW: Final = 64
 """Rows that are sorted sooner as Python tuples than by Arrow, whose sorting costs much to begin."""
-_NUMBERS: Final = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64()}
+_NUMBERS: Final = {
+    pa.date32(): pa.int32(),
+    pa.timestamp("us"): pa.int64(),
+    pa.time64("us"): pa.int64(),
+    pa.duration("us"): pa.int64(),
+    pa.timestamp("us", "UTC"): pa.int64(),
+}
 _INT64: Final = pa.int64()
 _SHOWN_ROWS: Final = 10
 _SHOWN_HTML_ROWS: Final = 20
@@ -78,7 +84,7 @@ class _Table:
         import pyarrow.compute as pc  # noqa: PLC0415 - slow to import
 
         names = [f"c{i}" for i in range(len(self._coordinates) + self._table.num_columns)]
-        columns = [list_ranks(c) if is_arrow_list(c.type) else c for c in self._table.columns]
+        columns = [list_ranks(c) if is_arrow_nested(c.type) else c for c in self._table.columns]
         keys = pa.table([*(pa.array(t) for t in self._times), *columns], names=names)
         order: Ints = pc.sort_indices(keys, sort_keys=[(n, "ascending", "at_start") for n in names]).to_numpy()
         return order
@@ -417,8 +423,8 @@ def plain_array(dtype: pa.DataType, values: npt.NDArray[Any]) -> pa.Array:
 
 
 def _sort_keys(column: pa.ChunkedArray) -> list[Any]:
-    """Return what sorts as Arrow sorts a column: NULL first, then NaN, then the values; lists by their values."""
-    if is_arrow_list(column.type):
+    """Return what sorts as Arrow sorts a column: NULL first, then NaN, then the values; lists and structs by theirs."""
+    if is_arrow_nested(column.type):
         return [list_key(v) for v in column.to_pylist()]
     if column.type in _NUMBERS:
         column = column.cast(_NUMBERS[column.type])

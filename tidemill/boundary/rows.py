@@ -7,13 +7,11 @@ values, are looked through by columns, not value by value.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-import attrs
 import pyarrow as pa
 
 from tidemill.boundary.tables import Source, as_table, checked_table, mismatch
@@ -22,14 +20,16 @@ from tidemill.boundary.values import (
     INT64_LIMIT,
     BadValueError,
     Check,
+    as_dict,
     canonical,
     canonical_float,
     check_of,
     checked_value,
+    field_names,
 )
 from tidemill.errors import RowError, brief
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.types import is_arrow_list
+from tidemill.expressions.types import is_arrow_nested
 
 Batch: TypeAlias = "list[tuple[Any, ...]] | pa.Table"
 """Checked rows: tuples of canonical Python values, or an Arrow table of just the schema's types and order."""
@@ -111,10 +111,11 @@ def python_rows(batch: Batch) -> list[tuple[Any, ...]]:
 
 
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Return a column as canonical Python values: one NaN, no -0.0, lists as tuples."""
+    """Return a column as canonical Python values: one NaN, no -0.0, instants in UTC, lists and structs as tuples."""
     values: list[Any] = column.to_pylist()
     t = column.type
-    if pa.types.is_floating(t) or is_arrow_list(t):
+    is_zoned = pa.types.is_timestamp(t) and t.tz is not None
+    if pa.types.is_floating(t) or is_arrow_nested(t) or is_zoned:
         return [canonical(v) for v in values]
     return values
 
@@ -133,37 +134,6 @@ def _values(row: Any, names: tuple[str, ...], number: int, where: str) -> Iterab
         msg = f"{where}, row {number}: {brief(row)} has {len(row)} values, expected {len(names)}: {', '.join(names)}"
         raise RowError(msg)
     return row
-
-
-def field_names(row: Any) -> tuple[Any, ...] | None:
-    """Return the names by which a row's values go; None for one that goes by position, and for what is no row.
-
-    >>> import typing
-    >>> Late = typing.NamedTuple("Late", [("flight", int), ("delay", int)])
-    >>> field_names(Late(7, 90)), field_names({"delay": 90}), field_names((7, 90))
-    (('flight', 'delay'), ('delay',), None)
-    """
-    kind = type(row)
-    if kind is tuple or kind is list:
-        return None
-    if isinstance(row, Mapping):
-        return tuple(row)
-    if isinstance(row, tuple):
-        # Ours have columns whose names Python does not allow, PySpark's have names where they were made with them.
-        found = getattr(kind, "__columns__", None) or getattr(row, "__fields__", None) or getattr(kind, "_fields", None)
-        return None if found is None else tuple(found)
-    if dataclasses.is_dataclass(kind):
-        return tuple([f.name for f in dataclasses.fields(kind)])
-    if attrs.has(kind):
-        return tuple([a.name for a in attrs.fields(kind)])
-    return tuple(getattr(kind, "model_fields", ())) or None  # pydantic's
-
-
-def as_dict(row: Any, names: Iterable[Any]) -> dict[Any, Any]:
-    """Return a row whose values have these names as a dict."""
-    if isinstance(row, tuple):
-        return dict(zip(names, row, strict=True))
-    return dict(row) if isinstance(row, Mapping) else {name: getattr(row, name) for name in names}
 
 
 def values_by_name(row: Any, given: tuple[Any, ...], expected: tuple[str, ...], place: str) -> Iterable[Any]:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from tidemill.boundary.list_columns import list_array, list_parts
+from tidemill.boundary.list_columns import list_array, list_parts, struct_array
 from tidemill.boundary.values import (
     EXACT,
     INT64_LIMIT,
@@ -30,22 +30,28 @@ from tidemill.boundary.values import (
     is_nan,
 )
 from tidemill.errors import RowError
+from tidemill.expressions.functions.date_values import whole_micros
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType, is_arrow_list
 
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
-_MICROSECOND: Final = dt.timedelta(microseconds=1)
+_YEARS: Final = (whole_micros(dt.datetime.min), whole_micros(dt.datetime.max))  # noqa: DTZ901 - timestamps have no zone
 _RANGES: Final[dict[str, tuple[int, ...]]] = {
     "int64": (-INT64_LIMIT, INT64_LIMIT),
     "date": (dt.date.min.toordinal() - _EPOCH_DAY, dt.date.max.toordinal() - _EPOCH_DAY),
-    "timestamp": tuple((d - _EPOCH) // _MICROSECOND for d in (dt.datetime.min, dt.datetime.max)),  # noqa: DTZ901
+    "timestamp": _YEARS,
+    "timestamptz": _YEARS,
+    "time": (0, whole_micros(dt.time.max)),
+    "interval": (-INT64_LIMIT, INT64_LIMIT),
 }
 """Arrow's types hold more than ours: the years 1 to 9999 are those that Python and Spark know."""
+_WHY: Final = {
+    "int64": "the pattern stands for NULL", "interval": "the pattern stands for NULL", "time": "a day has 24 hours",
+}  # fmt: skip
 _LARGE_CHUNK: Final = 1 << 14
 """Chunks that hold fewer values, on average, are joined: that costs less then than going through each of them."""
-_ROUNDED: Final = frozenset(("date", "timestamp"))
-"""Types to which Arrow converts pandas' Timestamps among objects at a loss, without a word."""
+_ROUNDED: Final = frozenset(("date", "timestamp", "timestamptz", "time", "interval", "uuid"))
+"""Types to which Arrow converts objects, such as pandas' Timestamps, at a loss without a word, or not at all."""
 
 
 class Source(abc.ABC):
@@ -101,6 +107,8 @@ def python_value(scalar: Any) -> Any:
     except (ValueError, OverflowError):
         if is_arrow_list(scalar.type):
             return [python_value(v) for v in scalar.values]
+        if pa.types.is_struct(scalar.type):
+            return {f.name: python_value(scalar[i]) for i, f in enumerate(scalar.type)}
         return scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else scalar.value
 
 
@@ -129,17 +137,19 @@ def _advice(name: str, others: list[str]) -> str:
     return f"did you mean {similar[0]!r}?" if similar else "add it"
 
 
-def _as_table(schema: Schema, data: Any, where: str) -> pa.Table | None:
+def _as_table(schema: Schema, data: Any, where: str) -> pa.Table | None:  # noqa: PLR0911 - one line a kind
     if isinstance(data, pa.Table):
         return data
     pandas = sys.modules.get("pandas")  # whoever has a frame has imported it
     if pandas is not None and isinstance(data, pandas.DataFrame):
         return _from_pandas(schema, data, where)
+    if hasattr(data, "toArrow"):  # Spark's, whose stream of Arrow's has no timestamps with a zone
+        return data.toArrow()
     if hasattr(data, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(data).read_all()
     if hasattr(data, "__arrow_c_array__"):
         return pa.Table.from_batches([pa.record_batch(data)])
-    for method in ("toArrow", "to_arrow_table", "fetch_arrow_table"):  # Spark frames; DuckDB's, of several versions
+    for method in ("to_arrow_table", "fetch_arrow_table"):  # DuckDB's, of several versions
         if hasattr(data, method):
             table = getattr(data, method)()
             return table if isinstance(table, pa.Table) else pa.table(table)
@@ -187,6 +197,8 @@ def _holds_nan(array: pa.Array | pa.ChunkedArray) -> bool:
 
     while is_arrow_list(array.type):
         array = pc.list_flatten(array)
+    if pa.types.is_struct(array.type):
+        return any(map(_holds_nan, array.flatten()))
     return bool(pa.types.is_floating(array.type) and pc.any(pc.is_nan(array)).as_py())
 
 
@@ -196,6 +208,8 @@ def _without_missing(value: Any) -> Any:
         value = value.tolist() if getattr(value, "ndim", 0) else value
     if isinstance(value, (list, tuple)):
         return [_without_missing(v) for v in value]
+    if isinstance(value, dict):
+        return {name: _without_missing(v) for name, v in value.items()}
     return None if is_nan(value) else value
 
 
@@ -230,8 +244,13 @@ def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Chu
 def _hint_for(given: pa.DataType, wanted: DType) -> str:
     if pa.types.is_timestamp(given) and wanted.name == "date":
         return "a date has no time of day: cast it first, as .dt.date does in pandas and Polars, or CAST(x AS DATE)"
-    is_zoned = pa.types.is_timestamp(given) and wanted.name == "timestamp"
-    return "convert it to naive UTC first" if is_zoned else "cast it first"
+    if pa.types.is_timestamp(given) and wanted.name == "timestamp":
+        return "convert it to naive UTC first, or let the column be of type timestamptz"
+    return (
+        "it has no zone: say which"
+        if pa.types.is_timestamp(given) and wanted.name == "timestamptz"
+        else "cast it first"
+    )
 
 
 def _check_range(  # noqa: PLR0917 - what is checked, and which of all rows it is
@@ -245,6 +264,8 @@ def _check_range(  # noqa: PLR0917 - what is checked, and which of all rows it i
         values, lengths = list_parts(array)
         of_list = np.arange(len(array)).repeat(lengths)
         _check_range(field, dtype.element, values, where, first, of_list if rows is None else rows[of_list])
+    for (_, of), values in zip(dtype.fields, array.flatten() if dtype.fields else (), strict=True):
+        _check_range(field, of, values, where, first, rows)
     limits = _RANGES.get(dtype.name)
     if limits is None or len(array) == array.null_count:
         return
@@ -256,8 +277,8 @@ def _check_range(  # noqa: PLR0917 - what is checked, and which of all rows it i
         return
     bad = pc.fill_null(pc.or_(pc.less(numbers, limits[0]), pc.greater(numbers, limits[1])), False)
     at = bad.to_numpy(zero_copy_only=False).argmax()
-    why = "the pattern stands for NULL" if dtype.name == "int64" else "the years are 1 to 9999"
-    text = numbers[at].as_py() if dtype.name == "int64" else array[at : at + 1].cast(pa.string())[0]
+    why = _WHY.get(dtype.name, "the years are 1 to 9999")
+    text = numbers[at].as_py() if dtype.name in _WHY else array[at : at + 1].cast(pa.string())[0]
     row = first + (at if rows is None else rows[at])
     msg = f"{where}, row {row}: column {field}: {text} is not a valid {dtype} here: overflow ({why})"
     raise RowError(msg).about(row_index=int(row), column=field.name)
@@ -284,14 +305,22 @@ def first_failing(column: pa.ChunkedArray, convert: Callable[[pa.ChunkedArray], 
 
 def _converted(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
     column.validate(full=True)  # what others made may hold what Arrow forbids
-    return column if column.type == dtype.arrow else _cast(column, dtype)
+    return column if column.type == dtype.arrow and dtype.name != "uuid" else _cast(column, dtype)
 
 
 def _cast(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
     """Cast, in the steps that Arrow has kernels for; an Arrow exception where a value would be lost."""
     wanted, t = dtype.arrow, pa.types
+    if (
+        (dtype.name == "uuid" and not t.is_null(column.type))
+        or (dtype.is_decimal and t.is_floating(column.type))
+        or t.is_interval(column.type)
+    ):
+        return _one_by_one(column, dtype)
     if dtype.element is not None and is_arrow_list(column.type):
         return pa.chunked_array([_cast_lists(chunk, dtype.element) for chunk in column.chunks], wanted)
+    if dtype.fields and t.is_struct(column.type):
+        return pa.chunked_array([_cast_structs(chunk, dtype) for chunk in column.chunks], wanted)
     if dtype.is_integer and t.is_floating(column.type):
         return _whole(column).cast(wanted)
     if t.is_dictionary(column.type) or t.is_run_end_encoded(column.type):
@@ -310,6 +339,23 @@ def _cast_lists(chunk: pa.Array, element: DType) -> pa.Array:
     values, lengths = list_parts(chunk)
     null = chunk.is_null().to_numpy(zero_copy_only=False)
     return list_array(_one(_cast(pa.chunked_array([values]), element)), lengths, null)
+
+
+def _one_by_one(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
+    """Return a column's values as rows have them: Arrow has no casts of UUIDs and of days, and rounds floats."""
+    check = check_of(dtype)
+    try:
+        found = [None if v is None else check(v, dtype) for v in column.to_pylist()]
+    except (ValueError, ArithmeticError) as error:
+        raise pa.ArrowInvalid(str(error)) from None
+    return pa.chunked_array([pa.array(found, dtype.arrow)])
+
+
+def _cast_structs(chunk: pa.Array, dtype: DType) -> pa.Array:
+    values = dict(zip([f.name for f in chunk.type], chunk.flatten(), strict=True))
+    null = chunk.is_null().to_numpy(zero_copy_only=False)
+    fields = [_one(_cast(pa.chunked_array([values[name]]), of)) for name, of in dtype.fields]
+    return struct_array(fields, dtype, null)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -352,21 +398,29 @@ def _widens(given: pa.DataType, wanted: DType) -> bool:
         return True
     if wanted.element is not None:
         return is_arrow_list(given) and _widens(given.value_type, wanted.element)
+    if wanted.fields:
+        theirs = {f.name: f.type for f in given} if t.is_struct(given) else {}
+        fits = len(theirs) == len(wanted.fields) and len(theirs) == given.num_fields
+        return fits and all(name in theirs and _widens(theirs[name], of) for name, of in wanted.fields)
     families: dict[str, Callable[[pa.DataType], bool]] = {
-        "int64": _may_be_whole,
-        "int32": _may_be_whole,
+        "int64": _is_number,
+        "int32": _is_number,
         "float64": lambda a: t.is_floating(a) or t.is_integer(a),
         "bool": t.is_boolean,
         "string": lambda a: t.is_string(a) or t.is_large_string(a) or t.is_string_view(a),
         "binary": lambda a: t.is_binary(a) or t.is_large_binary(a) or t.is_fixed_size_binary(a) or t.is_binary_view(a),
         "date": t.is_date,
         "timestamp": lambda a: t.is_timestamp(a) and a.tz is None,
-        "decimal": lambda a: t.is_decimal(a) or t.is_integer(a),
+        "timestamptz": lambda a: t.is_timestamp(a) and a.tz is not None,
+        "time": t.is_time,
+        "interval": lambda a: t.is_duration(a) or t.is_interval(a),
+        "uuid": lambda a: isinstance(a, pa.UuidType) or t.is_string(a) or t.is_large_string(a) or t.is_string_view(a),
+        "decimal": _is_number,
     }
     return families[wanted.name](given)
 
 
-def _may_be_whole(given: pa.DataType) -> bool:
+def _is_number(given: pa.DataType) -> bool:
     """Return whether these are numbers, whole ones perhaps: DuckDB's sums of integers are decimals of scale 0."""
     t = pa.types
     return bool(t.is_integer(given) or t.is_decimal(given) or t.is_floating(given))

@@ -7,13 +7,20 @@ its frames. Elsewhere NaN is a value of float64 alone.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import decimal
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import attrs
+import pyarrow as pa
+
 from tidemill.errors import brief
+from tidemill.expressions.functions.date_values import whole_micros
 from tidemill.expressions.schema import Field
 from tidemill.expressions.types import DType
 
@@ -30,17 +37,21 @@ EXACT: Final = 2.0**53
 """Up to here floats hold every integer."""
 NAN_IS_NO_NULL: Final = "NaN is a value of float64 alone, and no NULL; None is NULL"
 _PANDAS_MISSING: Final = frozenset(("NaTType", "NAType"))
-_MOMENTS: Final = frozenset(("date", "timestamp"))
+_MOMENTS: Final = frozenset(("date", "timestamp", "timestamptz", "time", "interval"))
 
 
 def canonical(value: Any) -> Any:
-    """Return the value that stands for all equal to it: see `canonical_float`; a tuple of such for a list.
+    """Return the value that stands for all equal to it: see `canonical_float`; a tuple of such for a list or a struct.
 
-    >>> canonical([1, -0.0, [None]])
+    >>> canonical([1, -0.0, {"a": None}])
     (1, 0.0, (None,))
     """
     if isinstance(value, float):
         return canonical_float(value)
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return value.astimezone(dt.UTC)
+    if isinstance(value, dict):
+        value = tuple(value.values())
     return tuple(map(canonical, value)) if isinstance(value, (list, tuple)) else value
 
 
@@ -91,7 +102,11 @@ def _is_missing(value: Any, dtype: DType) -> bool:
     kind = type(value)
     if kind.__name__ in _PANDAS_MISSING and kind.__module__.startswith("pandas."):
         return True
-    return dtype.name in _MOMENTS and _is_datetime64(value) and bool(value != value)  # noqa: PLR0124 - NaT
+    return dtype.name in _MOMENTS and _is_numpy_time(value) and bool(value != value)  # noqa: PLR0124 - NaT
+
+
+def _is_numpy_time(value: Any) -> bool:
+    return type(value).__module__ == "numpy" and type(value).__name__ in ("datetime64", "timedelta64")
 
 
 def _is_datetime64(value: Any) -> bool:
@@ -113,11 +128,13 @@ def _hint_for(value: Any, dtype: DType) -> str:
     return "float(value) makes one" if dtype.name == "float64" and isinstance(value, decimal.Decimal) else ""
 
 
-def _hint_for_moment(value: Any, dtype: DType) -> str:
+def _hint_for_moment(value: Any, dtype: DType) -> str:  # noqa: PLR0911 - one line a hint
     """Return what to do with a date, a datetime or a NumPy datetime64 that is not of a type."""
     if dtype.name == "string":
         return "str(value) makes one"
-    if dtype.name not in _MOMENTS:
+    if dtype.name == "timestamptz":
+        return "it has no zone: value.replace(tzinfo=datetime.UTC) makes one of UTC"
+    if dtype.name not in _UNITS:
         return "a moment is for a column of type timestamp, a day for one of type date"
     if _is_datetime64(value):
         has_year = isinstance(value.astype("datetime64[D]").item(), dt.date)
@@ -126,8 +143,9 @@ def _hint_for_moment(value: Any, dtype: DType) -> str:
         return "a date has no time of day: value.date() makes one"
     if not isinstance(value, dt.datetime):
         return "datetime.combine(value, time()) makes one"
-    wanted = "floor('us')" if value.tzinfo is None else "astimezone(datetime.UTC).replace(tzinfo=None)"
-    return f"value.{wanted} makes one"
+    if value.tzinfo is None:
+        return "value.floor('us') makes one"
+    return "value.astimezone(datetime.UTC).replace(tzinfo=None) makes one"
 
 
 _UNITS: Final = {"date": "D", "timestamp": "us"}
@@ -237,17 +255,66 @@ def _timestamp(value: Any, _: DType) -> dt.datetime:
     if not isinstance(value, dt.datetime):
         raise TypeError
     if value.tzinfo is not None:
-        msg = "a timestamp has no zone here; convert it to naive UTC first"
+        msg = "a timestamp has no zone here, one of type timestamptz has"
         raise ValueError(msg)
-    plain: dt.datetime = value
-    if type(value) is not dt.datetime:  # pandas' own, which has nanoseconds
-        if getattr(value, "nanosecond", 0):
-            raise ValueError(_NANOSECONDS)
-        plain = dt.datetime.fromisoformat(value.isoformat(timespec="microseconds"))
+    plain = _of_pandas(value)
     return plain.replace(fold=0) if plain.fold else plain  # which of two equal wall times is a matter of zones
 
 
-_NANOSECONDS: Final = "it has nanoseconds, a timestamp here microseconds"
+def _of_pandas(value: dt.datetime) -> dt.datetime:
+    """Return a moment as Python's, if it is of pandas' own, which have nanoseconds."""
+    if type(value) is dt.datetime:
+        return value
+    if getattr(value, "nanosecond", 0):
+        raise ValueError(_NANOSECONDS)
+    return dt.datetime.fromisoformat(value.isoformat(timespec="microseconds"))
+
+
+def _instant(value: Any, _: DType) -> dt.datetime:
+    if not isinstance(value, dt.datetime) or value.utcoffset() is None:
+        raise TypeError
+    return _of_pandas(value).astimezone(dt.UTC)
+
+
+def _time(value: Any, _: DType) -> dt.time:
+    if not isinstance(value, dt.time) or value.tzinfo is not None:
+        raise TypeError
+    return value.replace(fold=0) if value.fold else value
+
+
+def _interval(value: Any, _: DType) -> dt.timedelta:
+    if _is_numpy_time(value) and not _is_datetime64(value):
+        micros = value.astype("timedelta64[us]")
+        if micros != value:
+            raise ValueError(_NANOSECONDS)
+        value = micros.item()
+    if isinstance(value, pa.MonthDayNano):  # DuckDB's
+        if value.months or value.nanoseconds % 1000:
+            msg = "it has months: their length is not known" if value.months else _NANOSECONDS
+            raise ValueError(msg)
+        value = dt.timedelta(value.days, microseconds=value.nanoseconds // 1000)
+    if not isinstance(value, dt.timedelta):
+        raise TypeError
+    if getattr(value, "nanoseconds", 0):  # pandas'
+        raise ValueError(_NANOSECONDS)
+    whole = dt.timedelta(value.days, value.seconds, value.microseconds)
+    if abs(whole_micros(whole)) > INT64_LIMIT:
+        raise OverflowError
+    return whole
+
+
+def _uuid(value: Any, _: DType) -> str:
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    if not isinstance(value, str):
+        raise TypeError
+    if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", value):
+        msg = "a UUID is 36 characters, such as 6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+        raise ValueError(msg)
+    return value.lower()
+
+
+_NANOSECONDS: Final = "it has nanoseconds, and here are microseconds"
 
 
 def _of_numpy(value: Any) -> Any:
@@ -271,16 +338,19 @@ def _decimal(value: Any, dtype: DType) -> decimal.Decimal:
         raise TypeError
     if hasattr(value, "__index__"):  # NumPy's integers too
         value = value.__index__()
-    elif not isinstance(value, decimal.Decimal):
+    elif not isinstance(value, decimal.Decimal) and not _is_float(value):
         raise TypeError
-    given = decimal.Decimal(value)
+    given = (
+        value if isinstance(value, decimal.Decimal) else decimal.Decimal(float(value) if _is_float(value) else value)
+    )
     if not given.is_finite():
         msg = "not a finite number"
         raise ValueError(msg)
-    with decimal.localcontext(prec=80):
+    with decimal.localcontext(prec=400):  # a float may have 309 digits before the point
         fitted = given.quantize(decimal.Decimal(1).scaleb(-dtype.scale))
     if fitted != given:
-        msg = f"more than {dtype.scale} digits after the point"
+        of = "as a float is exactly, it has " if _is_float(value) else ""
+        msg = f"{of}more than {dtype.scale} digits after the point"
         raise ValueError(msg)
     if len(fitted.as_tuple().digits) > dtype.precision:
         msg = "overflow"
@@ -294,20 +364,70 @@ def _list(value: Any, dtype: DType) -> tuple[Any, ...]:
         value = value.tolist()
     if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Sequence):
         raise TypeError
-    check, element = check_of(dtype.element), dtype.element
-    found = []
-    for i, v in enumerate(value):
-        try:
-            found.append(None if v is None or _is_missing(v, element) else check(v, element))
-        except (TypeError, ValueError, ArithmeticError) as error:
-            why = "overflow" if isinstance(error, ArithmeticError) else str(error)
-            msg = f"value {i}, {brief(v)} ({type(v).__name__}), is not a valid {element}" + (f": {why}" if why else "")
-            hint = _hint_for(v, element)
-            raise ValueError(f"{msg}; {hint}" if hint else msg) from None
-    return tuple(found)
+    return tuple([_inner(f"value {i}", v, dtype.element) for i, v in enumerate(value)])
+
+
+def _struct(value: Any, dtype: DType) -> tuple[Any, ...]:
+    names, given = [name for name, _ in dtype.fields], field_names(value)
+    if given is not None:
+        if len(given) != len(names) or set(given) != set(names):
+            msg = f"its fields are {list(given)}"
+            raise ValueError(msg)
+        fields = as_dict(value, given)
+        value = [fields[name] for name in names]
+    elif not isinstance(value, (tuple, list)):
+        raise TypeError
+    if len(value) != len(names):
+        msg = f"it has {len(value)} values"
+        raise ValueError(msg)
+    return tuple([_inner(f"field {name!r}", v, of) for (name, of), v in zip(dtype.fields, value, strict=True)])
+
+
+def _inner(place: str, value: Any, dtype: DType) -> Any:
+    """Return a value in a list or a struct in its canonical form; ValueError that says where, if it is none."""
+    try:
+        return None if value is None or _is_missing(value, dtype) else check_of(dtype)(value, dtype)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        why = "overflow" if isinstance(error, ArithmeticError) else str(error)
+        msg = f"{place}, {brief(value)} ({type(value).__name__}), is not a valid {dtype}" + (f": {why}" if why else "")
+        hint = _hint_for(value, dtype)
+        raise ValueError(f"{msg}; {hint}" if hint else msg) from None
+
+
+def field_names(row: Any) -> tuple[Any, ...] | None:
+    """Return the names by which a row's values go; None for one that goes by position, and for what is no row.
+
+    >>> import typing
+    >>> Late = typing.NamedTuple("Late", [("flight", int), ("delay", int)])
+    >>> field_names(Late(7, 90)), field_names({"delay": 90}), field_names((7, 90))
+    (('flight', 'delay'), ('delay',), None)
+    """
+    kind = type(row)
+    if kind is tuple or kind is list:
+        return None
+    if isinstance(row, Mapping):
+        return tuple(row)
+    if isinstance(row, tuple):
+        # Ours have columns whose names Python does not allow, PySpark's have names where they were made with them.
+        found = getattr(kind, "__columns__", None) or getattr(row, "__fields__", None) or getattr(kind, "_fields", None)
+        return None if found is None else tuple(found)
+    if dataclasses.is_dataclass(kind):
+        return tuple([f.name for f in dataclasses.fields(kind)])
+    if attrs.has(kind):
+        return tuple([a.name for a in attrs.fields(kind)])
+    return tuple(getattr(kind, "model_fields", ())) or None  # pydantic's
+
+
+def as_dict(row: Any, names: Iterable[Any]) -> dict[Any, Any]:
+    """Return a row whose values have these names as a dict."""
+    if isinstance(row, tuple):
+        return dict(zip(names, row, strict=True))
+    return dict(row) if isinstance(row, Mapping) else {name: getattr(row, name) for name in names}
 
 
 _CHECKS: Final[dict[str, Check]] = {
     "int64": _integer(INT64_LIMIT), "int32": _integer(INT32_LIMIT), "float64": _float, "bool": _bool, "string": _string,
-    "binary": _binary, "date": _date, "timestamp": _timestamp, "decimal": _decimal, "list": _list,
+    "binary": _binary, "date": _date, "timestamp": _timestamp,
+    "timestamptz": _instant, "time": _time, "interval": _interval, "uuid": _uuid, "decimal": _decimal, "list": _list,
+    "struct": _struct,
 }  # fmt: skip

@@ -20,7 +20,7 @@ from tidemill.expressions.recursion_guard import MAX_DEPTH, too_deep
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.structure import resolve, walk
-from tidemill.expressions.types import BOOL, DType
+from tidemill.expressions.types import BOOL, INTERVAL, DType
 from tidemill.expressions.windows.calls import WindowCall
 from tidemill.expressions.windows.functions import WindowFunction
 from tidemill.expressions.windows.sessions import SessionCall
@@ -47,6 +47,8 @@ def bind(expression: Expr, schema: Schema, *, expected: DType | None = None) -> 
     """
     operand = _operand(expression, schema)
     bound = operand.bound
+    if widens(bound.dtype, INTERVAL) and bound.dtype != NULL:
+        bound = coerce(bound, INTERVAL)
     if bound.dtype in INTERVALS:
         msg = f"`{to_sql(bound)}` is no value of a column: add it to a date or a timestamp"
         raise SchemaError(msg)

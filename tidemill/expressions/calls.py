@@ -12,7 +12,7 @@ from tidemill.expressions.functions import FUNCTIONS, NULL, Function, Signature,
 from tidemill.expressions.functions.operators import SIGNS, by_type
 from tidemill.expressions.functions.registry import as_decimal
 from tidemill.expressions.intervals import unit_of
-from tidemill.expressions.types import BOOL, DATE, MAX_DECIMAL_PRECISION, STRING, TIMESTAMP, DType
+from tidemill.expressions.types import BOOL, MAX_DECIMAL_PRECISION, STRING, TIMESTAMP, TIMESTAMPTZ, DType
 
 
 class MisfitError(Exception):
@@ -30,6 +30,8 @@ def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
     """Return the typed call: literals adapted to their neighbours, arguments widened, types checked."""
     if function in SIGNS:
         function = by_type(function, [o.bound.dtype for o in operands])
+    if function not in _AS_THEY_ARE and any(o.bound.dtype == TIMESTAMPTZ for o in operands):
+        return _in_utc(function, operands)
     if function in _COMPARISONS and (found := _of_decimals(function, operands)) is not None:
         return found
     spec = FUNCTIONS.get(function)
@@ -38,7 +40,7 @@ def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
         raise SchemaError(msg)
     if function in ("and", "or"):
         operands = tuple(inner for o in operands for inner in _links(o, function))
-    args = adapt(operands, spec.literals)
+    args = adapt(operands, range(len(operands)) if spec.apart else spec.literals)
     _check_literals(spec, args)
     args, signature = _signature(spec, args)
     if function == "in" and len(args) == 1:
@@ -59,6 +61,20 @@ def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
 
 
 _COMPARISONS: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe", "in"))
+
+
+_AS_THEY_ARE: Final = _COMPARISONS | {
+    "case", "coalesce", "greatest", "least", "is_null", "array", "array_contains", "array_position", "named_struct",
+    "interval_add", "interval_subtract", "xxhash64", "fit",
+}  # fmt: skip
+"""Functions that take values with a zone as such; to all others they are timestamps in UTC."""
+
+
+def _in_utc(function: str, operands: Sequence[Operand]) -> Bound:
+    """Return the call on timestamps in UTC; one that gives a timestamp gives one with a zone."""
+    plain = (Operand(bind_cast(o, TIMESTAMP)) if o.bound.dtype == TIMESTAMPTZ else o for o in operands)
+    found = bind_call(function, tuple(plain))
+    return bind_cast(Operand(found), TIMESTAMPTZ) if found.dtype == TIMESTAMP else found
 
 
 def _of_decimals(function: str, operands: tuple[Operand, ...]) -> Bound | None:
@@ -116,7 +132,7 @@ def _signature(spec: Function, args: list[Bound]) -> tuple[list[Bound], Signatur
                 raise MisfitError(["NULL has no type in `", _untyped(spec.name, args), give])
             return given, signature
     types = " and ".join(str(a.dtype) for a in args) or "nothing"
-    why = f"` gets {types}: {spec.sql} expects {spec.expects}; {_hint(spec, args)}"
+    why = f"` gets {types}: {spec.sql} expects {spec.expects}; {_hint(args)}"
     raise MisfitError(["`", _untyped(spec.name, args), why])
 
 
@@ -138,10 +154,8 @@ def bind_cast(operand: Operand, to: DType) -> Bound:
     return BoundCall("cast", (arg,), to, arg.nullable)
 
 
-def _hint(spec: Function, args: Sequence[Bound]) -> str:
+def _hint(args: Sequence[Bound]) -> str:
     known = {a.dtype for a in args} - {NULL}
-    if spec.name == "subtract" and known and known <= {DATE, TIMESTAMP}:
-        return "datediff(end, start) gives days, timestampdiff('second', start, end) whole units"
     return "cast one of them" if len(known) > 1 and common_type(list(known)) is None else "cast the argument"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -13,10 +13,25 @@ from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
 from tidemill.expressions.functions import NULL, widens
 from tidemill.expressions.functions.casts import cast_value
 from tidemill.expressions.functions.values import FailureError
+from tidemill.expressions.intervals import Interval, microseconds_of
 from tidemill.expressions.literals import INT64_MAX, literal_type
-from tidemill.expressions.types import DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType
+from tidemill.expressions.types import (
+    DATE,
+    FLOAT64,
+    INT32,
+    INT64,
+    INTERVAL,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UUID,
+    DType,
+)
 
 INT32_MAX = 2**31 - 1
+_OF_TEXT: Final = (TIMESTAMP, DATE, TIMESTAMPTZ, TIME, INTERVAL, UUID)
+"""Types of which a literal's text stands for a value beside a column of the type."""
 _SPECIAL_FLOATS = {"NaN", "Infinity", "-Infinity"}
 
 
@@ -39,17 +54,22 @@ def typed(value: Any, to: DType) -> BoundLiteral:
     """Return a literal of a type that holds it, in that type's Python form."""
     if value is None:
         return BoundLiteral(None, to)
-    if to == FLOAT64:
-        return BoundLiteral(float(value), to)
     if to.is_decimal:
         with decimal.localcontext(prec=100):
             exact = decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-to.scale))
             return BoundLiteral(exact + 0, to)  # a decimal has no -0
-    if to == TIMESTAMP and not isinstance(value, dt.datetime):
-        return BoundLiteral(dt.datetime.combine(value, dt.time()), to)
-    if to == DATE and isinstance(value, dt.datetime):
-        return BoundLiteral(value.date(), to)
-    return BoundLiteral(value, to)
+    if isinstance(value, Interval) and to == INTERVAL:
+        return BoundLiteral(microseconds_of(value) * dt.timedelta(microseconds=1), to)
+    if isinstance(value, dt.date):
+        return BoundLiteral(_as_moment(value, to), to)
+    return BoundLiteral({FLOAT64: float, UUID: str}.get(to, lambda v: v)(value), to)
+
+
+def _as_moment(value: dt.date, to: DType) -> dt.date:
+    if to == DATE:
+        return value.date() if isinstance(value, dt.datetime) else value
+    moment = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
+    return moment if moment.tzinfo is None else moment.astimezone(dt.UTC)
 
 
 def adapt(operands: Sequence[Operand], literals: Sequence[int]) -> list[Bound]:
@@ -68,7 +88,7 @@ def _adapted(literal: Bound, beside: set[DType]) -> Bound:
         if INT32 in beside and fits(literal, INT32):
             return typed(value, INT32)
     if isinstance(value, str) and STRING not in beside:
-        for to in (TIMESTAMP, DATE):
+        for to in _OF_TEXT:
             if to in beside:
                 return coerce(literal, to) if fits(literal, to) else literal
     return literal
@@ -89,9 +109,7 @@ def fits(literal: Bound, to: DType) -> bool:  # noqa: PLR0911 - one line a famil
     if value is None or source == to:
         return source == to
     if source == STRING:
-        return (to in (DATE, TIMESTAMP) and _moment(value, to) is not None) or (
-            to == FLOAT64 and value in _SPECIAL_FLOATS
-        )
+        return (to in _OF_TEXT and _moment(value, to) is not None) or (to == FLOAT64 and value in _SPECIAL_FLOATS)
     if not source.is_numeric or source == FLOAT64 or not to.is_numeric:
         return False
     if to.is_integer:
@@ -110,15 +128,14 @@ def coerce(arg: Bound, to: DType) -> Bound:
         return arg
     if not isinstance(arg, BoundLiteral):
         return BoundCall("cast", (arg,), to, arg.nullable)
-    if arg.dtype == STRING and to in (DATE, TIMESTAMP):
+    if arg.dtype == STRING and to in _OF_TEXT:
         return BoundLiteral(_moment(arg.value, to), to)
     return typed(arg.value, to)
 
 
-def _moment(text: str, to: DType) -> dt.date | None:
-    """Return the date or timestamp that text stands for, as in a cast, or None."""
+def _moment(text: str, to: DType) -> Any:
+    """Return the date, timestamp or the like that text stands for, as in a cast, or None."""
     try:
-        found: dt.date = cast_value(text, STRING, to)
+        return cast_value(text, STRING, to)
     except FailureError:
         return None
-    return found

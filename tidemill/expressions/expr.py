@@ -162,6 +162,10 @@ class Expr:
         """Return whether another string, a literal, occurs in the string."""
         return call("contains", self, part)
 
+    def field(self, name: str) -> Expr:
+        """Return a field of a struct, by its name; NULL of no struct."""
+        return call("field", self, name)
+
     def alias(self, name: str) -> Expr:
         """Return the same expression under a column name, for ``select``."""
         return Alias(self, name)

@@ -1,4 +1,4 @@
-"""Intervals: what is added to a date or a timestamp. They are literals of expressions and no type of columns."""
+"""Intervals: what is added to a date or a timestamp. Of months they are literals alone; others are of type interval."""
 
 from __future__ import annotations
 
@@ -74,13 +74,18 @@ def of_timedelta(value: dt.timedelta) -> Interval:
     return Interval(MICROSECONDS, micros) if micros % _DAY else Interval(DAYS, micros // _DAY)
 
 
+def microseconds_of(interval: Interval) -> int:
+    """Return the length of an interval that is not of months."""
+    return interval.amount * (_DAY if interval.dtype == DAYS else 1)
+
+
 def sum_of(parts: Sequence[Interval]) -> Interval:
     """Return intervals added up; ``SchemaError`` where months meet days."""
     kinds = {p.dtype for p in parts}
     if len(kinds) == 1:
         return Interval(kinds.pop(), sum(p.amount for p in parts))
     if kinds == {DAYS, MICROSECONDS}:
-        return Interval(MICROSECONDS, sum(p.amount * (_DAY if p.dtype == DAYS else 1) for p in parts))
+        return Interval(MICROSECONDS, sum(map(microseconds_of, parts)))
     msg = "an interval has to be of months (years, quarters) or of days and shorter units: add one after the other"
     raise SchemaError(msg)
 

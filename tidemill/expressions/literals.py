@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import uuid
 from typing import Any
 
 from tidemill.errors import SchemaError, brief
@@ -14,9 +15,13 @@ from tidemill.expressions.types import (
     DATE,
     FLOAT64,
     INT64,
+    INTERVAL,
     MAX_DECIMAL_PRECISION,
     STRING,
+    TIME,
     TIMESTAMP,
+    TIMESTAMPTZ,
+    UUID,
     DType,
     decimal_type,
     encodable,
@@ -42,13 +47,20 @@ def literal_type(value: Any) -> DType | None:  # noqa: PLR0911 - one line a type
         return INT64 if -INT64_MAX <= value <= INT64_MAX else _decimal_type(decimal.Decimal(value))
     if isinstance(value, decimal.Decimal) and value.is_finite():
         return _decimal_type(value)
-    if isinstance(value, dt.datetime) and value.tzinfo is None:
-        return TIMESTAMP
+    if isinstance(value, dt.datetime):
+        return TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return DATE
     if isinstance(value, str):
         encodable(value)
-    for python, found in ((float, FLOAT64), (str, STRING), (bytes, BINARY)):
+    for python, found in (
+        (float, FLOAT64),
+        (str, STRING),
+        (bytes, BINARY),
+        (dt.time, TIME),
+        (dt.timedelta, INTERVAL),
+        (uuid.UUID, UUID),
+    ):
         if isinstance(value, python):
             return found
     if what := table_called(value):
@@ -59,7 +71,7 @@ def literal_type(value: Any) -> DType | None:  # noqa: PLR0911 - one line a type
         raise SchemaError(msg)
     msg = (
         f"{brief(value)} of type {type(value).__name__} cannot be a literal: expected bool, int, float, str, bytes, "
-        "date, a datetime without a zone, a timedelta, a finite Decimal or None"
+        "date, a datetime, a time, a timedelta, a UUID, a finite Decimal or None"
     )
     raise SchemaError(msg)
 

@@ -8,6 +8,7 @@ met.
 from __future__ import annotations
 
 import decimal
+import functools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -38,9 +39,13 @@ from tidemill.expressions.types import (
     FLOAT64,
     INT32,
     INT64,
+    INTERVAL,
     MAX_DECIMAL_PRECISION,
     STRING,
+    TIME,
     TIMESTAMP,
+    TIMESTAMPTZ,
+    UUID,
     DType,
     dtype,
     list_type,
@@ -196,6 +201,8 @@ class ExpressionParser:
         args = [self.expression(a) for a in given]
         if builder := _BUILDERS.get((name, len(args))):
             return builder(*args)
+        if name == "struct" and args:
+            return _struct(args, given)
         if name in _CAST_NAMES and len(args) == 1:
             return Cast(args[0], _CAST_NAMES[name])
         found = BY_NAME.get(name)
@@ -257,8 +264,17 @@ class ExpressionParser:
         return Literal(interval_of(str(text.value), unit.name))
 
     def column(self, node: exp.Column) -> Expr | None:
-        plain = isinstance(node.this, exp.Identifier) and not node.args.get("table")
-        return Column(node.name) if plain else None
+        """Return a column, or a field of one."""
+        if not all(isinstance(part, exp.Identifier) for part in node.parts):
+            return None
+        first, *fields = (part.name for part in node.parts)
+        found: Expr = Column(first)
+        return functools.reduce(Expr.field, fields, found)
+
+    def dot(self, node: exp.Dot) -> Expr | None:
+        """Return a field of a struct."""
+        plain = isinstance(node.expression, exp.Identifier)
+        return self.expression(node.this).field(node.name) if plain else None
 
     def literal(self, node: exp.Literal) -> Expr:
         text = node.name
@@ -283,18 +299,27 @@ class ExpressionParser:
         return narrowed(value.try_cast(to) if safe else Cast(value, to), node.to, safe=safe)
 
     def type(self, node: exp.DataType) -> DType:
+        if isinstance(node.this, exp.Interval):
+            return self.interval_type(node.this)
         known = _TYPES.get(node.this)
         if known is not None:
             return known
         if node.this == exp.DataType.Type.ARRAY and len(node.expressions) == 1:
             return list_type(self.type(node.expressions[0]))
         name = node.sql(dialect=_DIALECT)
-        if name == "STRING" and node.this not in _TEXTS:  # how Spark would have to keep a UUID
+        if name == "STRING" and node.this not in _TEXTS:  # what Spark would keep as text
             raise self.unsupported(node)
         try:
             return dtype(name)
         except SchemaError:
             raise self.unsupported(node) from None
+
+    def interval_type(self, node: exp.Interval) -> DType:
+        """Return the type of intervals of parts from days to seconds; those of months are no columns."""
+        names = {part.name.upper() for part in node.find_all(exp.Var)}
+        if not names or names - {"DAY", "HOUR", "MINUTE", "SECOND"}:
+            raise self.unsupported(node, ": intervals of months are literals alone; columns hold days to seconds")
+        return INTERVAL
 
     def case(self, node: exp.Case) -> Expr:
         subject = self.expression(node.this) if node.this else None
@@ -353,6 +378,10 @@ _TYPES: Final = {
     exp.DataType.Type.TIMESTAMPTZ: TIMESTAMP,  # what sqlglot makes of Spark's TIMESTAMP; ours have no zone
     exp.DataType.Type.TIMESTAMPNTZ: TIMESTAMP,
     exp.DataType.Type.TIMESTAMP: TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPLTZ: TIMESTAMPTZ,
+    exp.DataType.Type.TIME: TIME,
+    exp.DataType.Type.INTERVAL: INTERVAL,
+    exp.DataType.Type.UUID: UUID,
     exp.DataType.Type.TEXT: STRING,
     exp.DataType.Type.INT: INT32,
     exp.DataType.Type.BIGINT: INT64,
@@ -375,6 +404,14 @@ def narrowed(value: Expr, to: exp.DataType, *, safe: bool = False) -> Expr:
     return Call("fit", (value, Literal(" ".join([kind, *(g.name for g in given)])), Literal(safe)))
 
 
+def _struct(values: Sequence[Expr], given: Sequence[exp.Expression]) -> Expr:
+    """Return STRUCT(a, b + 1 AS c, ...); a value without a name is called by its place, as in Spark."""
+    named = (exp.Column, exp.Dot, exp.Alias)
+    names = [g.alias_or_name if isinstance(g, named) else f"col{i}" for i, g in enumerate(given, 1)]
+    plain = [v.arg if isinstance(v, Alias) else v for v in values]
+    return Call("named_struct", tuple(p for n, v in zip(names, plain, strict=True) for p in (Literal(n), v)))
+
+
 _TEXTS: Final = {exp.DataType.Type.VARCHAR, exp.DataType.Type.CHAR}
 
 Rules: TypeAlias = dict[type, Callable[[ExpressionParser, Any], Expr | None]]
@@ -389,6 +426,7 @@ SPECIAL: Final[Rules] = {
     exp.Paren: lambda p, n: None if n.args.get(_UNSIGNED) else p.expression(n.this),
     exp.Alias: lambda p, n: Alias(p.expression(n.this), n.alias),
     exp.Column: ExpressionParser.column,
+    exp.Dot: ExpressionParser.dot,
     exp.Literal: ExpressionParser.literal,
     exp.Null: lambda _p, _n: Literal(None),
     exp.Boolean: lambda _p, n: Literal(bool(n.this)),

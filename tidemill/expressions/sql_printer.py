@@ -17,12 +17,13 @@ from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiter
 from tidemill.expressions.calls import MisfitError, bind_call, bind_cast
 from tidemill.expressions.conversions import Operand
 from tidemill.expressions.functions import FUNCTIONS, NULL, widens
+from tidemill.expressions.functions.casts import cast_value
 from tidemill.expressions.functions.date_values import EPOCH
 from tidemill.expressions.functions.dates import DAY_UNITS, WITH_UNIT
 from tidemill.expressions.intervals import Interval, interval_text, unit_length
 from tidemill.expressions.literals import literal_type
 from tidemill.expressions.recursion_guard import recursion_guard
-from tidemill.expressions.types import DATE, INT64, STRING, TIMESTAMP, DType
+from tidemill.expressions.types import DATE, INT64, INTERVAL, STRING, TIME, TIMESTAMP, UUID, DType
 
 DIALECT: Final = "spark"
 
@@ -188,7 +189,7 @@ def _bare(literal: Bound) -> exp.Expression:
 def _typed(literal: BoundLiteral) -> exp.Expression:
     """Return a literal in a form that says its type."""
     value, to = literal.value, literal.dtype
-    if isinstance(value, (bool, str)):
+    if isinstance(value, (bool, str)) and to != UUID:
         return _bare(literal)
     if isinstance(value, Interval):
         return _interval(value)
@@ -205,8 +206,7 @@ def _typed(literal: BoundLiteral) -> exp.Expression:
     elif isinstance(value, (int, decimal.Decimal)):
         inner = _bare(literal)
     elif value is not None:
-        text = value.isoformat(sep=" ") if isinstance(value, dt.datetime) else value.isoformat()
-        inner = exp.Literal.string(text)
+        inner = exp.Literal.string(cast_value(value, to, STRING))
     return inner if to == NULL else exp.cast(inner, _type(to), copy=False, dialect=DIALECT)
 
 
@@ -219,17 +219,23 @@ def _interval(value: Interval) -> exp.Expression:
 
 
 def _type(to: DType) -> exp.DataType:
+    if to in (INTERVAL, TIME, UUID):  # which sqlglot does not build, or would write as others in this dialect
+        return exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=to.name.upper())
     return exp.DataType.build(_type_name(to), dialect=DIALECT)
 
 
 def _type_name(to: DType) -> str:
     if to.element is not None:
         return f"ARRAY<{_type_name(to.element)}>"
+    if to.fields:
+        fields = [f"{exp.to_identifier(n, quoted=True).sql(dialect=DIALECT)}: {_type_name(of)}" for n, of in to.fields]
+        return f"STRUCT<{', '.join(fields)}>"
     return _SPARK_TYPES.get(to.name, str(to))
 
 
 _SPARK_TYPES: Final = {
     "int64": "BIGINT", "int32": "INT", "float64": "DOUBLE", "bool": "BOOLEAN", "timestamp": "TIMESTAMP_NTZ",
+    "timestamptz": "TIMESTAMP_LTZ",
 }  # fmt: skip
 
 
@@ -241,6 +247,9 @@ def _call(function: str, args: list[exp.Expression], nodes: Sequence[Bound]) -> 
     strength = _STRENGTH.get(function)
     if function in WITH_UNIT and isinstance(nodes[0], BoundLiteral):
         args = [exp.Var(this=str(nodes[0].value)), *args[1:]]
+    if function == "field" and isinstance(nodes[1], BoundLiteral):
+        of = args[0] if isinstance(args[0], (exp.Column, exp.Dot)) else exp.paren(args[0], copy=False)
+        return exp.Dot(this=of, expression=exp.to_identifier(nodes[1].value, quoted=not nodes[1].value.isidentifier()))
     if strength is None:
         return exp.Anonymous(this=FUNCTIONS[function].sql, expressions=args)
     pairs = enumerate(zip(args, nodes, strict=True))

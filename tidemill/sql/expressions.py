@@ -24,7 +24,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules, narrowed
 from tidemill.expressions.sql_windows import window_call
 from tidemill.expressions.structure import resolve
-from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT64, STRING, TIMESTAMP, DType
+from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT64, INTERVAL, STRING, TIMESTAMP, TIMESTAMPTZ, DType
 from tidemill.expressions.types import decimal_type as decimal_of
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import value_fields
@@ -94,6 +94,23 @@ class Expressions(ExpressionParser):
             raise self.names.error(node, "* stands where an expression is expected")
         return self.names.find(self.scope, node)
 
+    def dot(self, node: exp.Dot) -> Expr | None:
+        """Return a field of a struct."""
+        if not isinstance(node.expression, exp.Identifier):
+            return None
+        of = self.expression(node.this)
+        return self.names.field_of(of, self.type_of(of, node), node.expression, node)
+
+    def row(self, node: exp.Expression) -> Expr:
+        """Return a struct: DuckDB's ``{'a': 1}``, or of the family of PostgreSQL ROW(...), with fields f1, f2, ..."""
+        if isinstance(node, exp.Anonymous):
+            named = [(f"f{i}", value) for i, value in enumerate(node.expressions, 1)]
+        elif self.dialect.name == "duckdb" and all(isinstance(e, exp.PropertyEQ) for e in node.expressions):
+            named = [(e.name, e.expression) for e in node.expressions]
+        else:
+            raise self.unsupported(node)
+        return Call("named_struct", tuple(p for name, value in named for p in (lit(name), self.expression(value))))
+
     def function(self, node: exp.Anonymous, within: Sequence[exp.Expression] = (), name: str = "") -> Expr:
         """Return what a call stands for, if the dialect has it with the library's meaning."""
         self.names.source.only(node, "this", "expressions")
@@ -102,6 +119,8 @@ class Expressions(ExpressionParser):
             if not node.expressions:
                 raise self.unsupported(node, ": GROUPING takes expressions of GROUP BY")
             return Call(GROUPING, tuple(map(self.expression, node.expressions)))
+        if name == "row" and self.dialect.folds and node.expressions:
+            return self.row(node)
         if not self.dialect.has(name):
             known = sorted(self.dialect.functions or ())
             near = did_you_mean(name, known)
@@ -113,7 +132,7 @@ class Expressions(ExpressionParser):
             return Call("concat", tuple(Call("coalesce", (self.expression(a), lit(""))) for a in node.expressions))
         return super().function(node, within, self.dialect.instead.get(name, name))
 
-    def _differs(self, name: str, given: list[exp.Expression], within: Sequence[exp.Expression]) -> str:  # noqa: PLR0911
+    def _differs(self, name: str, given: list[exp.Expression], within: Sequence[exp.Expression]) -> str:  # noqa: PLR0911, PLR0912 - one line a difference
         """Return why a call means something else in the dialect, or may."""
         if self.dialect.functions is None:
             return ""
@@ -138,6 +157,8 @@ class Expressions(ExpressionParser):
                 return ": ROUND is for decimals, since floats are rounded differently"
         if name == "split_part" and not (len(given) == 3 and _is_positive(given[2]) and _is_text(given[1])):  # noqa: PLR2004
             return ": SPLIT_PART is for delimiters and numbers that are written out, from 1 on, since others differ"
+        if name in _EXTREMES and any(self.type_of(self.expression(a), a).is_nested for a in _arguments(given)):
+            return _NULL_LAST
         if name in ("greatest", "least") and any(isinstance(a, exp.Null) for a in given):
             return ": a bare NULL has no type"
         return ""
@@ -151,12 +172,15 @@ class Expressions(ExpressionParser):
 
     def extract(self, node: exp.Extract) -> Expr:
         """Return a part of a date; those that dialects count differently are refused."""
-        part = node.name.lower()
-        if self.dialect.functions is None or part in _PARTS:
+        part, moment = node.name.lower(), node.expression
+        if self.dialect.functions is None:
             return super().extract(node)
-        moment = node.expression
         if part == "epoch":
             return self._seconds(moment)
+        if self.type_of(self.expression(moment), moment) == INTERVAL:
+            raise self.unsupported(node, ": hours of an interval may be more than a day's there")
+        if part in _PARTS:
+            return super().extract(node)
         if part not in _OTHER_PARTS:
             raise self.unsupported(node, f": expected one of {', '.join(sorted({*_PARTS, *_OTHER_PARTS, 'epoch'}))}")
         return _OTHER_PARTS[part](self.expression(moment))
@@ -166,7 +190,7 @@ class Expressions(ExpressionParser):
         inner = _bare(moment)
         apart = isinstance(inner, exp.Sub) and not inner.args.get("negate")
         of = [self.expression(m) for m in ((inner.this, inner.expression) if apart else (moment,))]
-        if apart and any(self.type_of(m, inner) not in (TIMESTAMP, NULL) for m in of):
+        if apart and any(self.type_of(m, inner) not in (TIMESTAMP, TIMESTAMPTZ, NULL) for m in of):
             raise self.unsupported(moment, ": EXTRACT(EPOCH FROM a - b) is of two timestamps: cast dates")
         micros = [Call("unix_micros", (m,)) for m in of]
         found = micros[0] - micros[1] if apart else micros[0]
@@ -345,7 +369,18 @@ class Expressions(ExpressionParser):
             return Call("not", (self.compared(left, right.this, OPPOSITE[name], node),))
         if isinstance(_bare(left), exp.Tuple) or isinstance(_bare(right), exp.Tuple):
             return self.rows_compared(name, left, right, node)
-        return self.operator(node)
+        found = self.operator(node)
+        if self.dialect.functions is not None and name not in ("eq", "ne"):
+            assert isinstance(found, Call)
+            if any(self.type_of(a, node).is_nested for a in found.args):
+                raise self.unsupported(node, _NULL_LAST)
+        return found
+
+    def is_(self, node: exp.Is) -> Expr | None:
+        """Return whether a value is NULL, or a truth value."""
+        if self.dialect.folds and self.type_of(self.expression(node.this), node).fields:
+            raise self.unsupported(node, ": a row is NULL where all of its fields are there: ask for these")
+        return super().is_(node)
 
     def rows_compared(self, name: str, left: exp.Expression, right: exp.Expression, node: Any) -> Expr:
         """Return a comparison of rows that are written out, or of one with a subquery's only row."""
@@ -360,6 +395,8 @@ class Expressions(ExpressionParser):
         return both if name == "eq" else Call("not", (both,))
 
 
+_EXTREMES: Final = frozenset(("min", "max", "greatest", "least"))
+_NULL_LAST: Final = ": in lists and structs NULL is last there: compare what they hold"
 _OTHER_PARTS: Final[dict[str, Callable[[Expr], Expr]]] = {
     "isodow": lambda moment: extract("dow_iso", moment),
     "dow": lambda moment: extract("dow", moment) - 1,
@@ -384,10 +421,11 @@ def _is_text(node: exp.Expression) -> bool:
 
 
 def _bare(node: Any) -> Any:
-    """Return a node without parentheses around it."""
+    """Return a node without parentheses around it, ROW(a, b) as (a, b)."""
     while isinstance(node, exp.Paren):
         node = node.this
-    return node
+    is_row = isinstance(node, exp.Anonymous) and node.name.lower() == "row"
+    return exp.Tuple(expressions=node.expressions) if is_row else node
 
 
 def chain(node: exp.Expression, kind: type) -> Iterator[exp.Expression]:
@@ -416,7 +454,7 @@ def _folded(expression: Expr) -> Expr:  # noqa: PLR0911 - what is not folded
         return expression
     if not isinstance(bound, BoundCall) or bound.function not in FUNCTIONS or FUNCTIONS[bound.function].lazy:
         return expression
-    if not all(isinstance(a, BoundLiteral) for a in bound.args):
+    if bound.dtype.is_nested or not all(isinstance(a, BoundLiteral) for a in bound.args):
         return expression
     types = tuple(a.dtype for a in bound.args)
     try:
@@ -453,6 +491,9 @@ _SPECIAL: Final[dict[type, Callable[[Any, Any], Expr | None]]] = {
     **dict.fromkeys((exp.And, exp.Or), Expressions.connected),
     **dict.fromkeys((exp.Subquery, exp.Select, exp.Union, exp.Intersect, exp.Except), Expressions.scalar),
     exp.Column: Expressions.find,
+    exp.Dot: Expressions.dot,
+    exp.Struct: Expressions.row,
+    exp.Is: Expressions.is_,
     exp.Exists: Expressions.exists,
     exp.Bracket: Expressions.bracket,
     exp.Div: Expressions.divide,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -138,25 +139,41 @@ class Names:
         return self.source.error(node, plain(reason), hint)
 
     def find(self, scope: Scope | None, node: exp.Column) -> Expr:
-        """Return what a column's name means; `SqlError` where it means nothing, or several things."""
+        """Return what a name means, a column or a field of one; `SqlError` where that is nothing, or several things."""
         self.source.only(node, "this", "table", "db", "catalog")
-        name = node.this
-        qualifier = ".".join(self.dialect.key(p) for p in node.parts[:-1])
-        key = self.dialect.key(name)
-        around = scope
+        parts, around = node.parts, scope
         while around is not None:
-            if not qualifier and key in around.before:
-                return around.before[key]
-            found = _matches(around.item, qualifier, key)
-            if len(found) > 1:
-                of = f" of `{qualifier}`" if qualifier else ""
-                raise self.error(node, f"column `{name.name}`{of} is ambiguous", "say of which table, as in t.x")
-            if found:
-                return found[0].expr
-            if not qualifier and key in around.aliases:
-                return around.aliases[key]
+            for n in range(len(parts), 0, -1):
+                found = self._column_in(around, parts[:n], node)
+                if found is not None and (n == len(parts) or self.type_of(found, node).fields):
+                    return functools.reduce(
+                        lambda of, part: self.field_of(of, self.type_of(of, node), part, node), parts[n:], found
+                    )
             around = around.parent
-        raise self._unknown(scope, node, qualifier, key)
+        raise self._unknown(scope, node, ".".join(map(self.dialect.key, parts[:-1])), self.dialect.key(node.this))
+
+    def field_of(self, struct: Expr, dtype: DType, name: Any, node: Any) -> Expr:
+        """Return a field of a struct of a type; its name matches as those of columns do."""
+        known, key = [n for n, _ in dtype.fields], self.dialect.key(name)
+        same = [n for n in known if n == self.dialect.written(name)]
+        found = same or [n for n in known if self.dialect.key_of(n) == key]
+        if len(found) != 1:
+            reason = f"no field `{name.name}`" if not found else f"field `{name.name}` is ambiguous"
+            raise self.error(node, reason, did_you_mean(key, known) if known else "it is of no struct")
+        return struct.field(found[0])
+
+    def _column_in(self, scope: Scope, parts: Sequence[Any], node: exp.Column) -> Expr | None:
+        """Return the column of a name in a scope, around which nobody looks yet."""
+        qualifier, key = ".".join(map(self.dialect.key, parts[:-1])), self.dialect.key(parts[-1])
+        if not qualifier and key in scope.before:
+            return scope.before[key]
+        found = _matches(scope.item, qualifier, key)
+        if len(found) > 1:
+            of = f" of `{qualifier}`" if qualifier else ""
+            raise self.error(node, f"column `{parts[-1].name}`{of} is ambiguous", "say of which table, as in t.x")
+        if found:
+            return found[0].expr
+        return None if qualifier else scope.aliases.get(key)
 
     def _unknown(self, scope: Scope | None, node: exp.Column, qualifier: str, key: str) -> SqlError:
         known: list[str] = []

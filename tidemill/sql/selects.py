@@ -191,6 +191,8 @@ class Select:
                 inner, name = one.this, one.args["alias"]
             elif isinstance(one, exp.Column):
                 name = one.this
+            elif isinstance(one, exp.Dot) and isinstance(one.expression, exp.Identifier):
+                name = one.expression
             expression = parser.expression(inner)
             if name is not None:
                 shown, by = self.names.dialect.written(name), self.names.dialect.key(name)

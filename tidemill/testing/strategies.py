@@ -24,6 +24,10 @@ VALUES: Final[dict[str, list[Any]]] = {
     "binary": [b"", b"\x00", b"a"],
     "date": [dt.date(2024, 2, 29), dt.date(1969, 12, 31)],
     "timestamp": [dt.datetime(2024, 2, 29, 12), dt.datetime(1969, 12, 31, 23, 59, 59, 999999)],  # noqa: DTZ001 - naive
+    "timestamptz": [dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC), dt.datetime(1969, 12, 31, 23, 59, 59, 999999, dt.UTC)],
+    "time": [dt.time(), dt.time(23, 59, 59, 999999), dt.time(10, 30)],
+    "interval": [dt.timedelta(), dt.timedelta(days=-1, microseconds=1), dt.timedelta(days=400), dt.timedelta(hours=25)],
+    "uuid": ["6ba7b810-9dad-11d1-80b4-00c04fd430c8", "00000000-0000-0000-0000-000000000000"],
 }
 
 
@@ -95,6 +99,9 @@ def _known(dtype: DType) -> list[Any]:
     if dtype.is_decimal:
         unit = decimal.Decimal(1).scaleb(-dtype.scale)
         return [n * unit for n in (0, 1, -1, 5)]
+    if dtype.fields:
+        several = [[*_known(of), None] for _, of in dtype.fields]
+        return [tuple([v[(i + j) % len(v)] for j, v in enumerate(several)]) for i in range(max(map(len, several)))]
     if dtype.element is None:
         return VALUES[dtype.name]
     one, other, *more = [*_known(dtype.element), None]

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.rows import python_values as arrow_values
 from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
@@ -29,13 +30,7 @@ def arrow_of(column: Column) -> pa.Array:
 
 def python_values(column: Column) -> list[Any]:
     """Return values as rows have them, lists as tuples."""
-    arrow = arrow_of(column)
-    values: list[Any] = arrow.to_pylist()
-    return [_tuples(v) for v in values] if pa.types.is_list(arrow.type) else values
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    return arrow_values(arrow_of(column))
 
 
 @attrs.frozen

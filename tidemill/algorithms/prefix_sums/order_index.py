@@ -14,16 +14,27 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.boundary.rows import python_values
 from tidemill.collections.collection import Collection
 from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.binding import bind
 from tidemill.expressions.expr import col
+from tidemill.expressions.functions.date_values import whole_micros
 from tidemill.expressions.ordering import bind_order
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
 from tidemill.expressions.types import BINARY, DType
 
-_WIDTHS: Final = {"bool": 1, "int32": 4, "date": 4, "int64": 8, "timestamp": 8, "float64": 8, "decimal": 16}
+_WIDTHS: Final = {
+    "bool": 1,
+    "int32": 4,
+    "date": 4,
+    "int64": 8,
+    "timestamp": 8,
+    "float64": 8,
+    **dict.fromkeys(("timestamptz", "time", "interval"), 8),
+    "decimal": 16,
+}
 """How many bytes values of a type take; all others vary."""
 _BEFORE, _VALUE, _AFTER = b"\1", b"\2", b"\3"
 """Stand before a value, or for NULL before or after all values."""
@@ -137,18 +148,17 @@ def _bytes(part: PlaceBytes, value: Any) -> bytes:
 
 def _value_bytes(value: Any, dtype: DType) -> bytes:
     """Return bytes that compare as the values of a type, none of which begins another's."""
-    if dtype.element is not None:
-        return b"".join(_MORE + _bytes(_element(dtype), v) for v in value) + _END
-    if dtype.name in ("string", "binary"):
+    if dtype.is_nested:
+        return b"".join(_MORE + _bytes(_inner(of), v) for of, v in zip(dtype.inner, value, strict=False)) + _END
+    if dtype.name in ("string", "binary", "uuid"):
         raw = value.encode() if isinstance(value, str) else bytes(value)
         return raw.replace(b"\0", b"\0\xff") + b"\0\0"
     width = _WIDTHS[dtype.name]
     return (_whole_number(value, dtype) + (1 << 8 * width - 1) if width > 1 else int(value)).to_bytes(width)
 
 
-def _element(dtype: DType) -> PlaceBytes:
-    assert dtype.element is not None, "a list has elements"
-    return PlaceBytes(dtype.element, nullable=True, descending=False, nulls_first=True)
+def _inner(dtype: DType) -> PlaceBytes:
+    return PlaceBytes(dtype, nullable=True, descending=False, nulls_first=True)
 
 
 def _whole_number(value: Any, dtype: DType) -> int:
@@ -159,9 +169,8 @@ def _whole_number(value: Any, dtype: DType) -> int:
         return int(bits if bits >= 0 else bits ^ _REST)
     if dtype.name == "date":
         return int((value - dt.date(1970, 1, 1)).days)
-    if dtype.name == "timestamp":
-        epoch = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
-        return int((value - epoch) // dt.timedelta(microseconds=1))
+    if dtype.name in ("timestamp", "timestamptz", "time", "interval"):
+        return whole_micros(value)
     return int(value.scaleb(dtype.scale, _EXACT)) if dtype.is_decimal else int(value)
 
 
@@ -217,11 +226,10 @@ def _numbers(column: pa.Array) -> npt.NDArray[Any]:
 
 
 def _varying(part: PlaceBytes, given: Column) -> pa.Array:
-    """Return the bytes of a column of strings, bytes or lists."""
+    """Return the bytes of a column of strings, bytes, lists or structs."""
     column: Any = given.to_arrow() if isinstance(given, ListColumn) else given
-    if part.dtype.is_list:
-        values = column.to_pylist()
-        return pa.array([_bytes(part, v) for v in values], pa.binary())
+    if part.dtype.is_nested:
+        return pa.array([_bytes(part, v) for v in python_values(column)], pa.binary())
     raw = pc.replace_substring(column.cast(pa.binary()), b"\0", b"\0\xff")
     raw = pc.binary_join_element_wise(raw, b"\0\0", b"")
     if part.descending:

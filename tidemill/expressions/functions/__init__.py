@@ -11,11 +11,12 @@ The meaning is Spark's with ``spark.sql.ansi.enabled``, but for this:
 - An operand that is an error is one even beside a NULL, or where AND and OR are decided; Spark may not look at it.
 - ``-d`` is exact; Spark rounds a negated decimal to 34 digits. The remainder of ``pmod`` does not wrap round.
 - A part of a pattern, position or unit that is not known is refused when the expression is built, as are ``now()`` and
-  its like, ``LIKE`` and regular expressions from columns, intervals as columns (``timestampadd`` and ``timestampdiff``
-  take and give numbers), text that is not in ISO form for dates, and ``& | ^`` next to each other without parentheses.
+  its like, ``LIKE`` and regular expressions from columns, intervals of months as columns (``timestampadd`` and
+  ``timestampdiff`` take and give numbers), text that is not in ISO form for dates, and ``& | ^`` next to each other
+  without parentheses.
 
-Lists compare as Spark's arrays do: NULL equals NULL inside of them, and comes first. ``size`` of no list is NULL, and
-``get`` counts from 0.
+Lists and structs compare as Spark's do: NULL equals NULL inside of them, and comes first. ``size`` of no list is NULL,
+and ``get`` counts from 0.
 
 DuckDB, where it differs from both: division by zero is NULL, ``/`` of decimals is of floats, the capital of a sharp s
 is one letter, ``LIKE`` has no escape, and timestamps have infinities.
@@ -29,12 +30,14 @@ from tidemill.expressions.functions.casts import CASTS
 from tidemill.expressions.functions.choice import CHOICE
 from tidemill.expressions.functions.date_formats import DATE_FORMATS
 from tidemill.expressions.functions.dates import DATES
+from tidemill.expressions.functions.durations import DURATIONS
 from tidemill.expressions.functions.hashing import HASHING
 from tidemill.expressions.functions.list_summaries import LIST_SUMMARIES
 from tidemill.expressions.functions.lists import LISTS
 from tidemill.expressions.functions.numbers import NUMBERS
 from tidemill.expressions.functions.operators import OPERATORS
 from tidemill.expressions.functions.registry import NULL, Function, Signature, can_cast, common_type, widens
+from tidemill.expressions.functions.structs import STRUCTS
 from tidemill.expressions.functions.text import TEXT
 from tidemill.expressions.functions.text_forms import TEXT_FORMS
 from tidemill.expressions.functions.tries import TRIES
@@ -46,7 +49,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     f.name: f
     for family in (
         OPERATORS, CHOICE, NUMBERS, TRIGONOMETRY, TEXT, TEXT_FORMS, DATES, DATE_FORMATS, HASHING, LISTS, LIST_SUMMARIES,
-        CASTS, TRIES,
+        CASTS, DURATIONS, STRUCTS, TRIES,
     )
     for f in family
 }  # fmt: skip

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.errors import brief
+from tidemill.expressions.functions.durations import interval_text, time_text
 from tidemill.expressions.functions.reading import value_of_text
 from tidemill.expressions.functions.registry import Function, Signature
 from tidemill.expressions.functions.values import FailureError, fitted, rounded
-from tidemill.expressions.types import BOOL, STRING, DType
+from tidemill.expressions.types import BOOL, STRING, TIMESTAMPTZ, DType
 
 
 def cast_value(value: Any, source: DType, to: DType) -> Any:
@@ -32,7 +33,7 @@ def cast_value(value: Any, source: DType, to: DType) -> Any:
         raise FailureError(reason) from None
 
 
-def _to_string(value: Any, _to: DType) -> str:
+def _to_string(value: Any, _to: DType) -> str:  # noqa: PLR0911 - one line a type
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -40,10 +41,14 @@ def _to_string(value: Any, _to: DType) -> str:
     if isinstance(value, decimal.Decimal):
         return f"{value:f}"
     if isinstance(value, dt.datetime):
-        text = value.isoformat(sep=" ")
+        text = value.replace(tzinfo=None).isoformat(sep=" ")
         return text.rstrip("0") if value.microsecond else text
     if isinstance(value, bytes):
         return value.decode()
+    if isinstance(value, dt.time):
+        return time_text(value)
+    if isinstance(value, dt.timedelta):
+        return interval_text(value)
     return str(value)
 
 
@@ -67,8 +72,9 @@ def _to_decimal(value: Any, to: DType) -> decimal.Decimal:
     return rounded(exact, to)
 
 
-def _to_timestamp(value: dt.date, _to: DType) -> dt.datetime:
-    return dt.datetime.combine(value, dt.time())
+def _to_timestamp(value: dt.date, to: DType) -> dt.datetime:
+    moment = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
+    return moment.replace(tzinfo=dt.UTC if to == TIMESTAMPTZ else None)
 
 
 _CASTS: Final[dict[str, Callable[[Any, DType], Any]]] = {
@@ -78,6 +84,8 @@ _CASTS: Final[dict[str, Callable[[Any, DType], Any]]] = {
     "string": _to_string,
     "date": lambda value, _to: value.date(),
     "timestamp": _to_timestamp,
+    "timestamptz": _to_timestamp,
+    "time": lambda value, _to: value.time(),
 }
 
 

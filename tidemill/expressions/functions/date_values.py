@@ -13,7 +13,27 @@ from tidemill.expressions.types import DType
 
 EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _BEYOND: Final = "the result is not in the years 1 to 9999"
+EPOCH_UTC: Final = EPOCH.replace(tzinfo=dt.UTC)
+DAY_MICROS: Final = 86_400_000_000
 _MICRO: Final = dt.timedelta(microseconds=1)
+
+
+def whole_micros(value: Any) -> int:
+    """Return microseconds: of a timestamp since 1970, of one with a zone in UTC, of a time of day since midnight.
+
+    >>> whole_micros(dt.time(0, 1)), whole_micros(dt.timedelta(days=-1)), whole_micros(dt.datetime(1970, 1, 2))
+    (60000000, -86400000000, 86400000000)
+    """
+    if isinstance(value, dt.time):
+        value = dt.datetime.combine(EPOCH, value)
+    if isinstance(value, dt.datetime):
+        value -= EPOCH if value.tzinfo is None else EPOCH_UTC
+    return int(value // _MICRO)
+
+
+def time_of(micros: int) -> dt.time:
+    """Return the time of day so many microseconds after midnight."""
+    return (EPOCH + micros * _MICRO).time()
 
 
 def moved(moment: dt.date, kind: DType, amount: int) -> Any:

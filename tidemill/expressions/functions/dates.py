@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 from tidemill.errors import SchemaError, brief
 from tidemill.expressions.expr import Cast, Expr, Literal, call, operand
 from tidemill.expressions.functions.date_values import (
+    DAY_MICROS,
     EPOCH,
     after_epoch,
     date_of,
@@ -17,12 +19,14 @@ from tidemill.expressions.functions.date_values import (
     plus_days,
     plus_units,
     since_epoch,
+    time_of,
     truncated,
+    whole_micros,
     whole_units,
 )
-from tidemill.expressions.functions.registry import Function, Signature, fixed
+from tidemill.expressions.functions.registry import Function, Signature, either, fixed
 from tidemill.expressions.intervals import MONTHS, UNITS, Interval, sum_of, unit_of
-from tidemill.expressions.types import DATE, INT32, INT64, STRING, TIMESTAMP, DType, decimal_type
+from tidemill.expressions.types import DATE, INT32, INT64, INTERVAL, STRING, TIME, TIMESTAMP, DType, decimal_type
 
 __all__ = [
     "DATES", "DAY_UNITS", "PARTS", "WITH_UNIT", "add_months", "date_add", "date_diff", "date_from_unix_date",
@@ -69,22 +73,37 @@ def _check_day_unit(literals: Sequence[Any]) -> str | None:
     return f"{brief(literals[1])} is no unit that a date is truncated to: expected one of {', '.join(DAY_UNITS)}"
 
 
+def _clock_part(name: str) -> Callable[[Any], int]:
+    """Return what gives a part of a moment or a time of day; of an interval, what is left of larger parts."""
+
+    def part(value: Any) -> int:
+        if not isinstance(value, dt.timedelta):
+            return int(getattr(value, name))
+        days, rest = divmod(abs(whole_micros(value)), DAY_MICROS)
+        size = days if name == "day" else int(getattr(time_of(rest), name))
+        return -size if value < dt.timedelta() else size
+
+    return part
+
+
 _ANY: Final = "a date or a timestamp"
-_part, _clock = _moment(INT32), _widened(TIMESTAMP, result=INT32)
+_part = _moment(INT32)
+_clock = either(_widened(TIMESTAMP, result=INT32), *(fixed(t, result=INT32) for t in (TIME, INTERVAL)))
 _since, _until = _widened(TIMESTAMP, result=INT64), fixed(INT64, result=TIMESTAMP)
 
 DATES: Final = (
     Function("year", _part, _ANY, "YEAR", python=lambda d: d.year),
     Function("quarter", _part, _ANY, "QUARTER", python=lambda d: (d.month + 2) // 3),
     Function("month", _part, _ANY, "MONTH", python=lambda d: d.month),
-    Function("day", _part, _ANY, "DAY", aliases=("dayofmonth",), python=lambda d: d.day),
+    Function("day", either(_part, fixed(INTERVAL, result=INT32)), _ANY, "DAY", aliases=("dayofmonth",),
+             python=_clock_part("day")),
     Function("dayofweek", _part, _ANY, "DAYOFWEEK", python=lambda d: d.isoweekday() % 7 + 1),
     Function("weekday", _part, _ANY, "WEEKDAY", python=lambda d: d.weekday()),
     Function("dayofyear", _part, _ANY, "DAYOFYEAR", python=lambda d: d.timetuple().tm_yday),
     Function("weekofyear", _part, _ANY, "WEEKOFYEAR", python=lambda d: d.isocalendar().week),
-    Function("hour", _clock, _ANY, "HOUR", python=lambda t: t.hour),
-    Function("minute", _clock, _ANY, "MINUTE", python=lambda t: t.minute),
-    Function("second", _clock, _ANY, "SECOND", python=lambda t: t.second),
+    Function("hour", _clock, _ANY, "HOUR", python=_clock_part("hour")),
+    Function("minute", _clock, _ANY, "MINUTE", python=_clock_part("minute")),
+    Function("second", _clock, _ANY, "SECOND", python=_clock_part("second")),
     Function("date_trunc", _widened(STRING, TIMESTAMP, result=TIMESTAMP), "a unit and a date or a timestamp",
              "DATE_TRUNC", literals=(0,), check=_check_unit, unit=0, python=lambda unit, t: truncated(t, unit)),
     Function("trunc", fixed(DATE, STRING, result=DATE), "a date and a unit", "TRUNC", literals=(1,),

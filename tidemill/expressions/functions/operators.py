@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions.functions.date_values import moved
+from tidemill.expressions.functions.durations import is_of_intervals
 from tidemill.expressions.functions.registry import (
     COMPARABLE,
     NULL,
@@ -135,11 +136,15 @@ def _shift(types: Sequence[DType]) -> Signature | None:
 
 
 def by_type(sign: str, types: Sequence[DType]) -> str:
-    """Return the function that one of Python's signs ``& | ~`` stands for: of bits beside a whole number, else logic.
+    """Return the function that a sign stands for: ``& | ~`` of bits beside a whole number, else of logic.
+
+    What is added to or taken from an interval, a time of day or another moment has functions of its own.
 
     >>> by_type("&", [INT64, INT32]), by_type("&", [BOOL, NULL])
     ('bit_and', 'and')
     """
+    if sign in _OF_INTERVALS:
+        return _OF_INTERVALS[sign] if is_of_intervals(types, plus=sign == "add") else sign
     logic, bits = {"&": ("and", "bit_and"), "|": ("or", "bit_or"), "~": ("not", "bit_not")}[sign]
     return bits if any(t.is_integer for t in types) else logic
 
@@ -261,7 +266,8 @@ def _signed(pattern: int, whole: int) -> int:
     return pattern - whole if pattern >= whole // 2 else pattern
 
 
-SIGNS: Final = frozenset("&|~")
+_OF_INTERVALS: Final = {"add": "interval_add", "subtract": "interval_subtract"}
+SIGNS: Final = frozenset("&|~") | set(_OF_INTERVALS)
 
 _NUMBERS: Final = "two numbers"
 _MOVED: Final = "two numbers, or a date or timestamp and an interval"

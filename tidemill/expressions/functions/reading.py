@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from tidemill.expressions.functions.durations import read_interval
 from tidemill.expressions.functions.values import fitted, rounded
 from tidemill.expressions.types import DType
 
@@ -110,6 +111,19 @@ def _timestamp(text: str, _to: DType) -> dt.datetime:
     )
 
 
+_TIME: Final = re.compile(r"([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,6}))?)?")
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def _time(text: str, _to: DType) -> dt.time:
+    hour, minute, second, fraction = _matched(_TIME, text.strip(_BLANKS)).groups()
+    return dt.time(int(hour), int(minute), int(second or 0), int((fraction or "").ljust(6, "0")))
+
+
+def _uuid(text: str, _to: DType) -> str:
+    return _matched(_UUID, text.strip(_BLANKS).lower())[0]
+
+
 def _offset(zone: str) -> dt.timedelta:
     """Return how far a zone is ahead of UTC."""
     found = _matched(_ZONE, zone).groupdict()
@@ -124,5 +138,7 @@ _CLOCK_PARTS: Final = (("h", "hh"), ("m", "digit", "mm"), ("s", "ss"))
 
 _READERS: Final[dict[str, Callable[[str, DType], Any]]] = {
     "int": _integer, "decimal": _decimal, "float64": _float, "bool": _bool, "date": _date, "timestamp": _timestamp,
+    "timestamptz": lambda text, to: _timestamp(text, to).replace(tzinfo=dt.UTC), "time": _time,
+    "interval": lambda text, _to: read_interval(text), "uuid": _uuid,
     "binary": lambda text, _to: text.encode(), "string": lambda text, _to: text,
 }  # fmt: skip

@@ -29,22 +29,26 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from tidemill.expressions.functions.values import fitted
-from tidemill.expressions.intervals import INTERVALS
+from tidemill.expressions.intervals import DAYS, INTERVALS, MICROSECONDS
 from tidemill.expressions.types import (
     BOOL,
     DATE,
     FLOAT64,
     INT32,
     INT64,
+    INTERVAL,
     MAX_DECIMAL_PRECISION,
     STRING,
+    TIME,
     TIMESTAMP,
+    TIMESTAMPTZ,
     DType,
 )
 
 NULL: Final = DType("null")
 """The type of a bare NULL until what stands beside it says more. No column and no bound tree has it."""
 
+MOMENTS: Final = (DATE, TIMESTAMP, TIMESTAMPTZ)
 COMPARABLE: Final = "values of one type, or numbers"
 
 
@@ -77,6 +81,7 @@ class Function:
     ``literals`` are the positions of arguments that have to be literals; if one of them is NULL, so is the call.
     ``check`` says what is wrong with a call's literals (by position; None for what is no literal), and ``refine``
     changes the signature according to them. ``optional`` are literals for arguments at the end that were left out.
+    Where arguments stand ``apart`` a literal does not take the type of those beside it.
     With ``by_day`` a timestamp may stand where a date is expected. ``unit`` is the position of a unit of time's name,
     which is put in full and in capitals.
 
@@ -103,6 +108,7 @@ class Function:
     sees_null: bool = False
     lazy: bool = False
     by_types: bool = False
+    apart: bool = False
 
     def value(self, values: Sequence[Any], types: tuple[DType, ...], result: DType) -> Any:
         """Return the value for the arguments of one row; ``FailureError`` where there is none."""
@@ -119,7 +125,7 @@ def common_type(types: Sequence[DType]) -> DType | None:  # noqa: PLR0911 - one 
     """
     known = set(types) - {NULL}
     if known & INTERVALS:
-        return None
+        return INTERVAL if known <= {INTERVAL, DAYS, MICROSECONDS} else None
     if len(known) <= 1:
         return next(iter(known), NULL)
     if known == {DATE, TIMESTAMP}:
@@ -140,6 +146,8 @@ def widens(source: DType, target: DType) -> bool:
     """Return whether a value may become one of the wider type without being asked to."""
     if source in (target, NULL) or (source, target) in ((INT32, INT64), (DATE, TIMESTAMP)):
         return True
+    if target == INTERVAL:
+        return source in (DAYS, MICROSECONDS)
     if target == FLOAT64:
         return source.is_numeric
     if target.is_decimal and source.is_numeric and source != FLOAT64:
@@ -150,13 +158,13 @@ def widens(source: DType, target: DType) -> bool:
 def can_cast(source: DType, target: DType) -> bool:
     """Return whether a cast exists at all (a value may still not fit)."""
     if source in INTERVALS:
-        return False
-    if source not in (target, NULL) and (source.is_list or target.is_list):
+        return target == INTERVAL and widens(source, target)
+    if source not in (target, NULL) and (source.is_nested or target.is_nested):
         return False
     if source in (target, NULL) or STRING in (source, target):
         return True
-    if source in (DATE, TIMESTAMP):
-        return target in (DATE, TIMESTAMP)
+    if source in MOMENTS:
+        return target in MOMENTS or (target == TIME and source != DATE)
     numeric_or_bool = {source.is_numeric or source == BOOL, target.is_numeric or target == BOOL}
     return numeric_or_bool == {True}
 

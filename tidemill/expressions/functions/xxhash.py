@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import itertools
 import math
 import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tidemill.expressions.functions.date_values import whole_micros
 from tidemill.expressions.types import DType
 
 _MASK: Final = 2**64 - 1
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 _LONG_DECIMAL: Final = 18
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
-_DAY: Final = 86_400
-_WORDS: Final = ("int64", "timestamp")
+_WORDS: Final = ("int64", "timestamp", "timestamptz", "time", "interval")
 
 
 def xxhash64_of(values: Sequence[Any], types: Sequence[DType], seed: int = 42) -> int:
     """Return the hash of the values in order, each with the hash so far as its seed; NULL leaves it as it is.
 
-    A list is hashed as its values are, one after another.
+    A list or a struct is hashed as its values are, one after another.
 
     >>> from tidemill.expressions.types import STRING
     >>> xxhash64_of(["Spark"], [STRING])
     -4294468057691064905
     """
     for value, dtype in zip(values, types, strict=True):
-        if dtype.element is not None and value is not None:
-            seed = xxhash64_of(value, [dtype.element] * len(value), seed) % 2**64
+        if dtype.is_nested and value is not None:
+            seed = xxhash64_of(value, list(itertools.islice(dtype.inner, len(value))), seed) % 2**64
         elif value is not None:
             seed = xxh64(_form(value, dtype), seed)
     return seed - 2**64 if seed >= 2**63 else seed
@@ -57,7 +57,7 @@ def is_word(dtype: DType) -> bool:
 
 def _form(value: Any, dtype: DType) -> bytes:  # noqa: PLR0911 - one line a type
     """Return the bytes that are hashed: of numbers four or eight, lowest first, which are hashed as such."""
-    if dtype.name in ("string", "binary"):
+    if dtype.name in ("string", "binary", "uuid"):
         return value.encode() if isinstance(value, str) else bytes(value)
     if dtype.name in ("int32", "bool"):
         return struct.pack("<i", value)
@@ -65,9 +65,8 @@ def _form(value: Any, dtype: DType) -> bytes:  # noqa: PLR0911 - one line a type
         return struct.pack("<i", (value - dt.date(1970, 1, 1)).days)
     if dtype.name == "int64":
         return struct.pack("<q", value)
-    if dtype.name == "timestamp":
-        since = value - _EPOCH
-        return struct.pack("<q", (since.days * _DAY + since.seconds) * 1_000_000 + since.microseconds)
+    if dtype.name in _WORDS:
+        return struct.pack("<q", whole_micros(value))
     if dtype.name == "float64":
         return struct.pack("<d", math.nan if math.isnan(value) else value + 0.0)
     unscaled = int(value.scaleb(dtype.scale, decimal.Context(prec=100)))

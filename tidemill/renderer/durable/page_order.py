@@ -137,9 +137,19 @@ class About(NamedTuple):
     groups: int
 
 
+def place_in_file(schema: pa.Schema, name: str) -> int:
+    """Return the place of a plain column in Parquet's row groups, which have one for each field of a struct; or -1."""
+    place = schema.get_field_index(name)
+    return place if place < 0 else sum(_plain_columns(field.type) for field in list(schema)[:place])
+
+
+def _plain_columns(of: pa.DataType) -> int:
+    return sum(_plain_columns(of.field(i).type) for i in range(of.num_fields)) if of.num_fields else 1
+
+
 def about_pages(schema: pa.Schema, groups: Sequence[Any], hashes: Sequence[int]) -> dict[int, list[About]]:
     """Return what a file says of pages of one key each, by the hash of that; nothing where it has no directory."""
-    columns = [schema.get_field_index(name) for name in DIRECTORY]
+    columns = [place_in_file(schema, name) for name in DIRECTORY]
     found: dict[int, list[About]] = {}
     for page, (group, key) in enumerate(zip(groups, hashes, strict=True)) if min(columns) >= 0 else ():
         about = About(page, *(group.column(c).statistics.min for c in columns))

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from tidemill.errors import StateError
 from tidemill.expressions.types import INT64, DType
 from tidemill.renderer.durable.checksums import Checksums, DamagedError
-from tidemill.renderer.durable.page_order import DIRECTORY, About, about_pages, placed, with_interner
+from tidemill.renderer.durable.page_order import DIRECTORY, About, about_pages, place_in_file, placed, with_interner
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 from tidemill.renderer.embedded.kernels.limbs import Limbs, consolidated_limbs
@@ -85,8 +85,8 @@ class Layout:
 
     @property
     def has_lists(self) -> bool:
-        """Whether a column is of lists: Spark 4.3 cannot read them where they have a dictionary with nothing in it."""
-        return any(dtype.element is not None for _, dtype in self.fields)
+        """Whether a column is nested: Spark 4.3 cannot read such where they have a dictionary with nothing in it."""
+        return any(dtype.is_nested for _, dtype in self.fields)
 
     def decoded(self, block: UpdateArray, interner: Interner) -> pa.Table:
         """Return updates as a table, without the hash."""
@@ -178,7 +178,7 @@ class Pages:
             self._footer = _checked_footer(memoryview(self._content), file.checksums)
             self._file = pq.ParquetFile(pa.BufferReader(self._content))
             about = self._file.metadata
-            column = self._file.schema_arrow.get_field_index(HASH)
+            column = place_in_file(self._file.schema_arrow, HASH)
             groups = [about.row_group(i) for i in range(about.num_row_groups)]
             seen = [group.column(column).statistics for group in groups]
         except _UNREADABLE as error:
@@ -304,7 +304,7 @@ def _write_tables(path: Path, layout: Layout, schema: pa.Schema, tables: Iterato
     rows = 0
     by_key = [(name, pa.int64()) for name in DIRECTORY if layout.by is not None]
     written = pa.schema([*schema, *by_key])
-    plain = [name for name, dtype in layout.fields if dtype.element is None]  # see `Layout.has_lists`
+    plain = [name for name, dtype in layout.fields if not dtype.is_nested]  # see `Layout.has_lists`
     stated, coded = [HASH, *(name for name, _ in by_key)], [*plain, *(name for name, _ in by_key)]
     with deferred(), path.open("xb") as file:
         writer = pq.ParquetWriter(file, written, write_statistics=stated, use_dictionary=coded)

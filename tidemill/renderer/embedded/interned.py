@@ -35,7 +35,7 @@ class InternedSweeper:
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
         self._room = _FEW
-        self._lists = any(f.dtype.element is not None for node in compiled.graph.nodes for f in node.schema)
+        self._lists = any(f.dtype.is_nested for node in compiled.graph.nodes for f in node.schema)
 
     def sweep_if_due(self) -> None:
         """Let go of values where they have become twice as many since that was done last."""

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import attrs
 
-from tidemill.boundary.rows import Batch, checked_batch, checked_rows, field_names, listed_rows, python_rows
+from tidemill.boundary.rows import Batch, checked_batch, checked_rows, listed_rows, python_rows
 from tidemill.boundary.tables import Source, as_table, checked_table
+from tidemill.boundary.values import field_names
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import RowError, brief

@@ -105,12 +105,18 @@ def _typed(node: Input, field: Field, name: str, found: T.DataType) -> str:
     return f"{text} + 0D" if field.dtype == FLOAT64 else text  # 0.0 for -0.0
 
 
-def _fits(found: T.DataType, wanted: T.DataType) -> bool:
+def _fits(found: T.DataType, wanted: T.DataType) -> bool:  # noqa: PLR0911 - one line a family of types
     whole = [T.ByteType, T.ShortType, T.IntegerType, T.LongType]
     if type(found) in whole and type(wanted) in whole:
         return whole.index(type(found)) <= whole.index(type(wanted))
     if isinstance(wanted, T.ArrayType):
         return isinstance(found, T.ArrayType) and _fits(found.elementType, wanted.elementType)
+    if isinstance(wanted, T.StructType):
+        return (
+            isinstance(found, T.StructType)
+            and found.names == wanted.names
+            and all(_fits(f.dataType, w.dataType) for f, w in zip(found, wanted, strict=True))
+        )
     if isinstance(wanted, T.StringType):
         return isinstance(found, (T.StringType, T.VarcharType, T.CharType))
     if isinstance(wanted, T.DecimalType):
@@ -199,6 +205,9 @@ def _violations(node: Input, coordinates: int, texts: Mapping[str, str] | None =
 _BEYOND: Final = {
     "int64": "{} = -9223372036854775808L",
     "date": "{} NOT BETWEEN DATE'0001-01-01' AND DATE'9999-12-31'",
+    "timestamptz": "{} NOT BETWEEN TIMESTAMP'0001-01-01 00:00:00Z' AND TIMESTAMP'9999-12-31 23:59:59.999999Z'",
+    "interval": "{} < INTERVAL '-106751991 04:00:54.775807' DAY TO SECOND",
+    "uuid": "{} NOT RLIKE '^[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$'",
     "timestamp": "{} NOT BETWEEN TIMESTAMP_NTZ'0001-01-01 00:00:00' AND TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'",
 }
 """The values of Spark's types that are none of ours."""

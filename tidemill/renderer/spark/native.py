@@ -158,7 +158,7 @@ def is_native(node: Reduce, frame: Frame, *, floats: bool) -> bool:
 
 def _is_sorted_list(a: BoundAggregate) -> bool:
     """Return whether an aggregate is a list of all values in their own order."""
-    if a.function != "list" or a.column is None or a.condition is not None or a.input is None or a.input.is_list:
+    if a.function != "list" or a.column is None or a.condition is not None or a.input is None or a.input.is_nested:
         return False
     return a.order == (OrderColumn(a.column),)
 

@@ -14,7 +14,7 @@ import attrs
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
 from tidemill.expressions.intervals import INTERVALS, unit_length
 from tidemill.expressions.sql_text import to_sql
-from tidemill.expressions.types import FLOAT64, INT32, INT64, STRING
+from tidemill.expressions.types import FLOAT64, INT32, INT64, INTERVAL, STRING, TIME, TIMESTAMPTZ, UUID
 from tidemill.renderer.spark.frames import columns
 from tidemill.renderer.spark.types import sql_type
 
@@ -89,16 +89,24 @@ def cannot_fail(bound: Bound) -> bool:
     return sure and all(map(cannot_fail, bound.args))
 
 
+_OURS: Final = (TIMESTAMPTZ, TIME, INTERVAL, UUID)
+"""Types of which Spark goes by the session's zone, or by rules of its own."""
+
+
 def _is_native(bound: Bound) -> bool:
     if isinstance(bound, BoundColumn):
         return True
+    if bound.dtype in _OURS or (isinstance(bound, BoundCall) and any(a.dtype in _OURS for a in bound.args)):
+        return False
     if isinstance(bound, BoundLiteral):
         return bound.dtype not in INTERVALS
     return _has(bound) and all(_is_native(a) for a in bound.args)
 
 
 def _has(call: BoundCall) -> bool:  # noqa: PLR0911 - one line a difference
-    if any(a.dtype.is_list for a in call.args):
+    if call.function == "field":
+        return True
+    if any(a.dtype.is_nested for a in call.args):
         return False
     given = call.args[0].dtype
     if call.function == "cast":

@@ -19,7 +19,12 @@ _TYPES: Final[dict[str, Callable[[DType], T.DataType]]] = {
     "binary": lambda _: T.BinaryType(),
     "date": lambda _: T.DateType(),
     "timestamp": lambda _: T.TimestampNTZType(),  # microseconds without a zone, whatever the session's is
+    "timestamptz": lambda _: T.TimestampType(),
+    "time": lambda _: T.TimeType(),
+    "interval": lambda _: T.DayTimeIntervalType(),
+    "uuid": lambda _: T.StringType(),
     "decimal": lambda t: T.DecimalType(t.precision, t.scale),
+    "struct": lambda t: T.StructType([T.StructField(name, spark_type(of)) for name, of in t.fields]),
     "list": lambda t: T.ArrayType(spark_type(_element(t))),
 }
 

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.expressions.functions.casts import cast_value
 from tidemill.expressions.functions.reading import value_of_text
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.types import BOOL, FLOAT64, INT64, STRING, TIMESTAMP, DType
@@ -133,6 +134,8 @@ def _to_string(source: DType) -> CastRule:
         return lambda a: by_distinct(a, lambda v: f"{v:f}", pa.string())
     if source == TIMESTAMP:
         return lambda a: pc.replace_substring_regex(a.cast(pa.string()), r"\.?0{1,6}$", "")
+    if source.name in ("timestamptz", "time", "interval"):
+        return lambda a: by_distinct(a, lambda v: cast_value(v, source, STRING), pa.string())
     return _arrow_cast(STRING)
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from tidemill.expressions.bound import BoundCall
 from tidemill.expressions.intervals import DAYS, MICROSECONDS, MONTHS, UNITS
-from tidemill.expressions.types import DATE, TIMESTAMP, DType
+from tidemill.expressions.types import DATE, INTERVAL, TIMESTAMP, DType
 from tidemill.renderer.embedded.expressions.kernels import (
     Apply,
     Rule,
@@ -23,6 +23,7 @@ from tidemill.renderer.embedded.expressions.kernels import (
     spread,
     with_nulls,
 )
+from tidemill.renderer.embedded.expressions.python_rule import python_rule
 
 _EPOCH: Final = dt.date(1970, 1, 1)
 _FIRST_DAY: Final = (dt.date.min - _EPOCH).days
@@ -170,7 +171,13 @@ def _datediff(_bound: BoundCall) -> Apply:
 
 def _part(name: str, options: pc.FunctionOptions | None = None) -> Rule:
     compute = kernel(name, options)
-    return lambda _bound: lambda value: compute(value).cast(pa.int32())
+
+    def rule(bound: BoundCall) -> Apply:
+        if bound.args[0].dtype == INTERVAL:
+            return python_rule(bound)
+        return lambda value: compute(value).cast(pa.int32())
+
+    return rule
 
 
 def _truncate(unit: str) -> Callable[[pa.Array], pa.Array]:

@@ -24,7 +24,7 @@ from tidemill.expressions.types import BINARY, BOOL, STRING
 from tidemill.renderer.embedded.expressions.casts import cast_rule
 from tidemill.renderer.embedded.expressions.dates import DATE_RULES
 from tidemill.renderer.embedded.expressions.kernels import FALSE, Apply, FailureError, Rule, spread
-from tidemill.renderer.embedded.expressions.lists import LIST_RULES
+from tidemill.renderer.embedded.expressions.lists import NESTED_RULES
 from tidemill.renderer.embedded.expressions.numbers import NUMBER_RULES
 from tidemill.renderer.embedded.expressions.operators import OPERATOR_RULES
 from tidemill.renderer.embedded.expressions.python_rule import python_rule
@@ -286,5 +286,5 @@ def _xxhash64(_bound: BoundCall) -> Apply:
 # The functions that have kernels; the others are what they mean in Python. A rule takes the bound call, for its types,
 # and returns the function.
 RULES: Final[dict[str, Rule]] = {
-    **OPERATOR_RULES, **NUMBER_RULES, **TEXT_RULES, **DATE_RULES, **LIST_RULES, "xxhash64": _xxhash64,
+    **OPERATOR_RULES, **NUMBER_RULES, **TEXT_RULES, **DATE_RULES, **NESTED_RULES, "xxhash64": _xxhash64,
 }  # fmt: skip

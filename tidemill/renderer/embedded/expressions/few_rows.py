@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
+from tidemill.boundary.rows import python_values
 from tidemill.errors import ExpressionError
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, walk
 from tidemill.expressions.functions import FUNCTIONS
@@ -29,8 +30,8 @@ FEW_ROWS: Final = 4
 _MANY: Final = 50
 """So many calls in an expression are not quick in Python."""
 _QUICK: Final = frozenset((
-    "add", "and", "case", "coalesce", "date_trunc", "eq", "eq_null_safe", "ge", "get", "gt", "in", "is_null", "le",
-    "lt", "multiply", "ne", "negate", "not", "or", "size", "subtract", "xxhash64",
+    "add", "and", "case", "coalesce", "date_trunc", "eq", "eq_null_safe", "field", "ge", "get", "gt", "in", "is_null",
+    "le", "lt", "multiply", "named_struct", "ne", "negate", "not", "or", "size", "subtract", "xxhash64",
 ))  # fmt: skip
 
 _NUMBERS: Final = frozenset(("int32", "int64", "float64"))
@@ -74,7 +75,7 @@ def _compile(bound: Bound) -> RowScalar:
     if isinstance(bound, BoundColumn):
         return operator.itemgetter(bound.index)
     if isinstance(bound, BoundLiteral) or not bound.columns():
-        value = _plain(compile_scalar(bound)([], 1).to_pylist()[0])
+        value = python_values(compile_scalar(bound)([], 1))[0]
         return lambda _row: value
     if bound.function == "cast":
         given, to, value_of = bound.args[0].dtype, bound.dtype, _compile(bound.args[0])
@@ -85,10 +86,6 @@ def _compile(bound: Bound) -> RowScalar:
         return lambda row: choose(*[functools.partial(a, row) for a in args])
     types, result = tuple(a.dtype for a in bound.args), bound.dtype
     return lambda row: function.value([a(row) for a in args], types, result)
-
-
-def _plain(value: Any) -> Any:
-    return tuple(map(_plain, value)) if isinstance(value, list) else value
 
 
 class FewRows:

@@ -1,4 +1,4 @@
-"""What functions and comparisons do to Arrow columns of lists."""
+"""What functions and comparisons do to Arrow columns of lists and structs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tidemill.boundary.list_columns import list_key, list_parts
+from tidemill.boundary.list_columns import list_key, list_parts, struct_array
 from tidemill.expressions.bound import BoundCall
-from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, kernel, numbers, spread
+from tidemill.expressions.functions.structs import field_place
+from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, kernel, literal, numbers, spread
 
 
 def _comparison(compare: Callable[[Any, Any], Any]) -> Apply:
-    """List by list, since Arrow does not compare them."""
+    """One by one, since Arrow does not compare them."""
 
     def of_pair(a: Any, b: Any) -> bool | None:
         return None if a is None or b is None else bool(compare(list_key(a), list_key(b)))
@@ -28,7 +30,7 @@ def _comparison(compare: Callable[[Any, Any], Any]) -> Apply:
     return apply
 
 
-LIST_COMPARISON: Final[dict[str, Apply]] = {
+NESTED_COMPARISON: Final[dict[str, Apply]] = {
     name: _comparison(getattr(operator, name)) for name in ("eq", "ne", "ge", "le", "lt", "gt")
 }
 
@@ -51,4 +53,16 @@ def _get(_bound: BoundCall) -> Apply:
     return apply
 
 
-LIST_RULES: Final[dict[str, Rule]] = {"size": _size, "get": _get}
+def _field(bound: BoundCall) -> Apply:
+    one = kernel("struct_field", pc.StructFieldOptions([field_place(bound.args[0].dtype, literal(bound, 1))]))
+    return lambda structs, _name: one(structs)
+
+
+def _struct(bound: BoundCall) -> Apply:
+    def apply(*values: Any) -> pa.Array:
+        return struct_array(spread(values)[1::2], bound.dtype)
+
+    return apply
+
+
+NESTED_RULES: Final[dict[str, Rule]] = {"size": _size, "get": _get, "field": _field, "named_struct": _struct}

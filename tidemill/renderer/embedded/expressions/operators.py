@@ -29,7 +29,7 @@ from tidemill.renderer.embedded.expressions.kernels import (
     spread,
     with_nulls,
 )
-from tidemill.renderer.embedded.expressions.lists import LIST_COMPARISON
+from tidemill.renderer.embedded.expressions.lists import NESTED_COMPARISON
 
 _if_else = kernel("if_else")
 _coalesce = kernel("coalesce")
@@ -89,14 +89,14 @@ COMPARISON: Final[dict[str, Apply]] = {
 
 def _comparisons(given: DType) -> dict[str, Apply]:
     """Return what compares two columns of a type."""
-    return LIST_COMPARISON if given.is_list else _FLOAT_COMPARISON if given == FLOAT64 else COMPARISON
+    return NESTED_COMPARISON if given.is_nested else _FLOAT_COMPARISON if given == FLOAT64 else COMPARISON
 
 
 def _comparison(bound: BoundCall, function: str = "") -> Apply:
     name = function or bound.function
     left, right = bound.args[0], bound.args[1]
-    if left.dtype.is_list:
-        return LIST_COMPARISON[name]
+    if left.dtype.is_nested:
+        return NESTED_COMPARISON[name]
     if left.dtype != FLOAT64:
         return COMPARISON[name]
     is_number = isinstance(right, BoundLiteral) and right.value is not None and not math.isnan(right.value)
@@ -115,7 +115,7 @@ def _eq_null_safe(bound: BoundCall) -> Apply:
 def _in(bound: BoundCall) -> Apply:
     # Arrow's look-up goes by bits for floats, and would tell 0.0 from -0.0.
     given = bound.args[0].dtype
-    if given != FLOAT64 and not given.is_list and all(isinstance(a, BoundLiteral) for a in bound.args[1:]):
+    if given != FLOAT64 and not given.is_nested and all(isinstance(a, BoundLiteral) for a in bound.args[1:]):
         return _in_literals(bound)
     equal = _comparisons(given)["eq"]
     either = kernel("or_kleene")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidemill.boundary.rows import python_values
 from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.functions import values as meanings
@@ -20,7 +21,7 @@ def python_rule(bound: BoundCall) -> Apply:
     varying = [i for i, a in enumerate(bound.args) if not isinstance(a, BoundLiteral)]
     function = FUNCTIONS[bound.function]
     null = any(isinstance(a, BoundLiteral) and a.value is None for a in bound.args)
-    if function.sees_null or function.lazy or null or len(varying) != 1 or bound.args[varying[0]].dtype.is_list:
+    if function.sees_null or function.lazy or null or len(varying) != 1 or bound.args[varying[0]].dtype.is_nested:
         return _of_rows(bound)
     return _of_distinct(bound, varying[0])
 
@@ -52,7 +53,7 @@ def _of_rows(bound: BoundCall) -> Apply:
     value, to = _row_function(bound), bound.dtype.arrow
 
     def apply(*arrays: Any) -> pa.Array:
-        columns = [[_plain(v) for v in a.to_pylist()] for a in spread(arrays)]
+        columns = [python_values(a) for a in spread(arrays)]
         return pa.array([value(row) for row in zip(*columns, strict=True)], to)
 
     return apply
@@ -70,8 +71,3 @@ def _row_function(bound: BoundCall) -> Callable[[tuple[Any, ...]], Any]:
             raise FailureError(bound, str(failure)) from None
 
     return value
-
-
-def _plain(value: Any) -> Any:
-    """Return a value with lists as tuples."""
-    return tuple(map(_plain, value)) if isinstance(value, list) else value

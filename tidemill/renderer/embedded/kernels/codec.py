@@ -1,28 +1,29 @@
 """Codes: every value as one int64, equal exactly when the values are equal. Only here is known what a code stands for.
 
 Codes of integers, floats, dates, timestamps, bools and decimals of up to 18 digits are in the order of the values, NaN
-greatest. Strings and bytes are interned: numbered as they come in. So are lists, as tuples of their values' codes, so
-that lists of equal values are equal. Of longer decimals, large values are, `long_decimals` says how. NULL has one code,
-the least, in all.
+greatest. Strings and bytes are interned: numbered as they come in. So are lists and structs, as tuples of their values'
+codes, so that those of equal values are equal. Of longer decimals, large values are, `long_decimals` says how. NULL has
+one code, the least, in all.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import struct
-from collections.abc import Callable
-from itertools import chain
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable
+from itertools import chain, repeat
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tidemill.boundary.list_columns import list_array, list_parts
+from tidemill.boundary.list_columns import list_array, list_parts, struct_array
 from tidemill.boundary.results import int64_array, plain_array
 from tidemill.boundary.rows import Batch
 from tidemill.boundary.values import NAN
+from tidemill.expressions.functions.date_values import EPOCH, EPOCH_UTC, time_of, whole_micros
 from tidemill.expressions.schema import Schema
-from tidemill.expressions.types import DType
+from tidemill.expressions.types import INTERVAL, TIME, TIMESTAMP, TIMESTAMPTZ, DType
 from tidemill.renderer.embedded.kernels import long_decimals
 from tidemill.renderer.embedded.kernels.interner import Interner
 from tidemill.renderer.embedded.kernels.memory import zeros
@@ -46,16 +47,16 @@ _LONG: Final = 1 << 16
 _MANY: Final = 1 << 12
 _OFTEN: Final = 4
 """Of so many values that are there so often on average, each is turned into Arrow once."""
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
-_EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
+_EPOCH_DAY: Final = EPOCH.toordinal()
 _FLIP: Final = 2**63 - 1
 _MOST_DIGITS: Final = 38
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
+_One: TypeAlias = Callable[[Any], Any]
 
 
 def is_interned(dtype: DType) -> bool:
     """Return whether values of a type are interned, all of them: codes say nothing of their order."""
-    return dtype.name in ("string", "binary", "list")
+    return dtype.name in ("string", "binary", "uuid", "list", "struct")
 
 
 def is_long_decimal(dtype: DType) -> bool:
@@ -101,7 +102,7 @@ def encode(
         columns = batch.columns
     long: list[_Column] = []
     for codes, column, field in zip(updates, columns, schema, strict=False):
-        if len(batch) > _LONG and field.dtype.element is None and not is_long_decimal(field.dtype):
+        if len(batch) > _LONG and not field.dtype.is_nested and not is_long_decimal(field.dtype):
             long.append(_Column(codes, column, field.dtype, interner, kept))
         else:
             codes[:] = encode_column(column if kept is None else column.filter(pa.array(kept)), field.dtype, interner)
@@ -177,8 +178,8 @@ def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: In
     if isinstance(column, pa.ChunkedArray):
         one = column.num_chunks == 1  # the usual case, and joining one chunk would copy it
         column = column.chunk(0) if one else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
-    if dtype.element is not None:
-        return _encode_lists(column, dtype.element, interner)
+    if dtype.is_nested:
+        return _encode_nested(column, dtype, interner)
     if is_interned(dtype):
         return _encode_interned(column, interner)
     return _plain_codes(column, dtype, interner)
@@ -206,8 +207,8 @@ def decode_column(codes: Ints, dtype: DType, interner: Interner, *, known: bool 
         return plain_array(arrow_type, plain(codes))
     null = None if known else codes == NULL
     mask = null if null is not None and np.count_nonzero(null) else None
-    if dtype.element is not None:
-        return _decode_lists(codes, codes == NULL, dtype.element, interner)
+    if dtype.is_nested:
+        return _decode_nested(codes, codes == NULL, dtype, interner)
     if is_interned(dtype) and len(codes) > _MANY:
         one, owner = numbered(codes[None])
         if len(one) * _OFTEN < len(codes):
@@ -234,7 +235,7 @@ def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
     if not is_interned(dtype):
         return codes
     if len(codes) <= _FEW_RANKED:
-        known, by_value = interner.values(), dtype.element is None
+        known, by_value = interner.values(), not dtype.is_nested
         place = {
             code: (1, known[code]) if by_value and code != NULL else order_key(code, dtype, interner)
             for code in set(codes.tolist())
@@ -242,7 +243,7 @@ def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
         ranked = {code: rank for rank, code in enumerate(sorted(place, key=place.__getitem__))}
         return np.array([ranked[code] for code in codes.tolist()], np.int64)
     distinct, inverse = np.unique(codes, return_inverse=True)
-    if dtype.element is None and NULL not in distinct[:1]:
+    if not dtype.is_nested and NULL not in distinct[:1]:
         values: list[Any] = interner.objects(distinct).tolist()
     else:
         values = [order_key(c, dtype, interner) for c in distinct.tolist()]
@@ -260,9 +261,9 @@ def order_key(code: int, dtype: DType, interner: Interner) -> Any:
         return (0,)
     if is_long:
         return 1, long_decimals.value_of(code, interner)
-    if dtype.element is None:
+    if not dtype.is_nested:
         return 1, interner.object(code)
-    return 1, [order_key(c, dtype.element, interner) for c in interner.object(code)]
+    return 1, [order_key(c, of, interner) for c, of in zip(interner.object(code), dtype.inner, strict=False)]
 
 
 def leading_numbers(codes: Ints, dtype: DType, interner: Interner) -> Ints:
@@ -302,9 +303,11 @@ NAN_CODE: Final = 0x7FF8000000000000
 
 def encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
     """Return what gives the code of a value of a type, NULL aside."""
-    if dtype.element is not None:
-        one = encoder(dtype.element, interner)
-        return lambda values: interner.number(tuple([NULL if v is None else one(v) for v in values]))
+    if dtype.is_nested:
+        of = _each(dtype, encoder, interner)
+        return lambda values: interner.number(
+            tuple([NULL if v is None else one(v) for one, v in zip(of(), values, strict=False)])
+        )
     if is_interned(dtype):
         return interner.number
     if dtype.is_decimal:
@@ -317,9 +320,11 @@ def encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
 
 def decoder(dtype: DType, interner: Interner) -> Callable[[int], Any]:
     """Return what gives the value of a code of a type, NULL aside."""
-    if dtype.element is not None:
-        one = decoder(dtype.element, interner)
-        return lambda code: tuple([None if c == NULL else one(c) for c in interner.object(code)])
+    if dtype.is_nested:
+        of = _each(dtype, decoder, interner)
+        return lambda code: tuple(
+            [None if c == NULL else one(c) for one, c in zip(of(), interner.object(code), strict=False)]
+        )
     if is_interned(dtype):
         return interner.object
     if dtype.is_decimal:
@@ -330,13 +335,22 @@ def decoder(dtype: DType, interner: Interner) -> Callable[[int], Any]:
     return _DECODE_VALUE[dtype.name]
 
 
+def _each(dtype: DType, make: Callable[[DType, Interner], _One], interner: Interner) -> Callable[[], Iterable[_One]]:
+    """Return what gives, for the values of a list or a struct in order, what is made of each one's type."""
+    if dtype.element is not None:
+        one = make(dtype.element, interner)
+        return lambda: repeat(one)
+    several = [make(of, interner) for _, of in dtype.fields]
+    return lambda: several
+
+
 _ENCODE_VALUE: Final[dict[str, Callable[[Any], int]]] = {
     "int64": int,
     "int32": int,
     "float64": float_code,
     "bool": int,
     "date": lambda v: v.toordinal() - _EPOCH_DAY,
-    "timestamp": lambda v: (v - _EPOCH) // _MICROSECOND,
+    **dict.fromkeys(("timestamp", "timestamptz", "time", "interval"), whole_micros),
 }
 _DECODE_VALUE: Final[dict[str, Callable[[int], Any]]] = {
     "int64": int,
@@ -344,7 +358,10 @@ _DECODE_VALUE: Final[dict[str, Callable[[int], Any]]] = {
     "float64": _float_value,
     "bool": bool,
     "date": lambda c: dt.date.fromordinal(c + _EPOCH_DAY),
-    "timestamp": lambda c: _EPOCH + c * _MICROSECOND,
+    "timestamp": lambda c: EPOCH + c * _MICROSECOND,
+    "timestamptz": lambda c: EPOCH_UTC + c * _MICROSECOND,
+    "time": time_of,
+    "interval": lambda c: c * _MICROSECOND,
 }
 
 # -- whole columns --------------------------------------------------------------------------------------------------
@@ -367,21 +384,32 @@ def _of_dictionary(encoded: pa.DictionaryArray, numbers: Ints) -> Ints:
     return np.where(indices.is_null().to_numpy(zero_copy_only=False), NULL, codes)
 
 
-def _encode_lists(column: pa.Array, element: DType, interner: Interner) -> Ints:
-    values, lengths = list_parts(column)
-    codes, ends = encode_column(values, element, interner).tolist(), lengths.cumsum()
-    starts = (ends - lengths).tolist()
-    numbers = [interner.number(tuple(codes[a:b])) for a, b in zip(starts, ends.tolist(), strict=True)]
-    found = np.array(numbers, np.int64)
+def _encode_nested(column: pa.Array, dtype: DType, interner: Interner) -> Ints:
+    if dtype.element is not None:
+        values, lengths = list_parts(column)
+        codes, ends = encode_column(values, dtype.element, interner).tolist(), lengths.cumsum()
+        starts = (ends - lengths).tolist()
+        objects = [tuple(codes[a:b]) for a, b in zip(starts, ends.tolist(), strict=True)]
+    else:
+        fields = zip(column.flatten(), dtype.inner, strict=True)
+        objects = list(zip(*(encode_column(c, of, interner).tolist() for c, of in fields), strict=True))
+    found = interner.numbers(objects)
     return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, found) if column.null_count else found
 
 
-def _decode_lists(codes: Ints, null: Bools, element: DType, interner: Interner) -> pa.Array:
+def _decode_nested(codes: Ints, null: Bools, dtype: DType, interner: Interner) -> pa.Array:
     objects = interner.values()
-    lists = [() if c == NULL else objects[c] for c in codes.tolist()]
+    nothing = (NULL,) * len(dtype.fields)
+    lists = [nothing if c == NULL else objects[c] for c in codes.tolist()]
+    if dtype.element is None:
+        inner = np.array(lists, np.int64).reshape(len(lists), len(dtype.fields)).T
+        arrays = [
+            decode_column(np.ascontiguousarray(c), of, interner) for c, of in zip(inner, dtype.inner, strict=True)
+        ]
+        return struct_array(arrays, dtype, null)
     lengths = np.fromiter(map(len, lists), np.int64, len(lists))
     values = np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum()))
-    return list_array(decode_column(values, element, interner), lengths, null)
+    return list_array(decode_column(values, dtype.element, interner), lengths, null)
 
 
 def _integers(column: pa.Array, storage: pa.DataType) -> Ints:
@@ -429,13 +457,21 @@ def _encode_decimals(column: pa.Array, dtype: DType, interner: Interner) -> Ints
     return long_decimals.encode_column(column, interner if is_long_decimal(dtype) else None)
 
 
+_MICROS: Final = {t.name: t.arrow for t in (TIMESTAMP, TIMESTAMPTZ, TIME, INTERVAL)}
+"""Types of which codes are microseconds."""
+
+
+def _viewed(kind: pa.DataType) -> Callable[[Ints, Any], pa.Array]:
+    return lambda codes, mask: pa.array(codes, mask=mask).view(kind)
+
+
 _ENCODE_ARROW: Final[dict[str, Callable[[pa.Array, DType], Ints]]] = {
     "int64": lambda c, _: _integers(c, pa.int64()),
     "int32": lambda c, _: _integers(c, pa.int32()),
     "float64": _encode_floats,
     "bool": lambda c, _: _integers(c.cast(pa.int8()), pa.int8()),
     "date": lambda c, _: _integers(c, pa.int32()),
-    "timestamp": lambda c, _: _integers(c, pa.int64()),
+    **dict.fromkeys(_MICROS, lambda c, _: _integers(c, pa.int64())),
 }
 _DECODE_ARROW: Final[dict[str, Callable[[Ints, Any], pa.Array]]] = {
     "int64": lambda c, mask: int64_array(c) if mask is None else pa.array(c, mask=mask),
@@ -443,11 +479,11 @@ _DECODE_ARROW: Final[dict[str, Callable[[Ints, Any], pa.Array]]] = {
     "float64": lambda c, mask: pa.array(float_values(c), mask=mask, from_pandas=False),
     "bool": lambda c, mask: pa.array(c.astype(np.bool_), mask=mask),
     "date": lambda c, mask: pa.array(c.astype(np.int32), mask=mask).view(pa.date32()),
-    "timestamp": lambda c, mask: pa.array(c, mask=mask).view(pa.timestamp("us")),
+    **{name: _viewed(kind) for name, kind in _MICROS.items()},
 }
 _SIMPLE: Final[dict[str, tuple[pa.DataType, Callable[[Ints], Any]]]] = {
     "int64": (pa.int64(), lambda c: c),
-    "timestamp": (pa.timestamp("us"), lambda c: c),
+    **{name: (kind, lambda c: c) for name, kind in _MICROS.items()},
     "float64": (pa.float64(), float_values),
     "int32": (pa.int32(), lambda c: c.astype(np.int32)),
     "date": (pa.date32(), lambda c: c.astype(np.int32)),

@@ -71,7 +71,7 @@ class _OrderOfCodes(NamedTuple):
 def _order_of_codes(schema: Schema) -> _OrderOfCodes | None:
     """Return of which columns to see to, where rows of codes are sorted; None where that is not done by codes."""
     types = [f.dtype for f in schema.fields]
-    if any(t.element is not None for t in types):
+    if any(t.is_nested for t in types):
         return None
     found = (is_long_decimal, lambda t: t.name == "float64", is_interned)
     return _OrderOfCodes(*(tuple(i for i, t in enumerate(types) if is_one(t)) for is_one in found))

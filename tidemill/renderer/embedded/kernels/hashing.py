@@ -6,6 +6,7 @@ is the tie-break of windows and top-k.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -52,7 +53,7 @@ def _column(column: pa.Array, seeds: _Hashes) -> _Hashes:  # noqa: PLR0911 - one
         return hash_int(_filled(column.cast(pa.int8())).astype(np.uint64), seeds)
     if t.is_int32(kind) or t.is_date32(kind):
         return hash_int(_filled(column.view(pa.int32())).view(np.uint32).astype(np.uint64), seeds)
-    if t.is_int64(kind) or t.is_timestamp(kind):
+    if t.is_int64(kind) or t.is_timestamp(kind) or t.is_time64(kind) or t.is_duration(kind):
         return hash_long(_filled(column.view(pa.int64())).view(np.uint64), seeds)
     if t.is_float64(kind):
         return hash_long(float_bits(_filled(column)), seeds)
@@ -64,6 +65,8 @@ def _column(column: pa.Array, seeds: _Hashes) -> _Hashes:  # noqa: PLR0911 - one
         return _hash_texts(column, seeds)
     if t.is_list(kind):
         return _hash_lists(column, seeds)
+    if t.is_struct(kind):
+        return functools.reduce(lambda hashes, field: _seen(field, hashes), column.flatten(), seeds)
     msg = f"no hash for columns of {kind}"
     raise TypeError(msg)
 

@@ -11,6 +11,7 @@ fail the table is at hand until its step is done, which is tried again with whol
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -139,4 +140,4 @@ def _expressions(graph: Graph, node: Node) -> Iterator[Bound]:
 
 
 def _has_floats(dtype: DType) -> bool:
-    return dtype.name == "float64" or (dtype.element is not None and _has_floats(dtype.element))
+    return dtype.name == "float64" or any(map(_has_floats, itertools.islice(dtype.inner, len(dtype.fields) or 1)))

@@ -72,7 +72,7 @@ def files_of_valid(
     store: SpillFolder, node: Input, checked: DataFrame, refuse: Callable[[], object]
 ) -> list[SpillFile]:
     """Write rows to files, the last column of which says whether a row is invalid; if one is, ``refuse`` says what."""
-    has_lists = any(f.dtype.element is not None for f in node.schema)
+    has_lists = any(f.dtype.is_nested for f in node.schema)
     files = write_files(store, f"{node.id}/input", checked, has_lists=has_lists)
     if _may_have_invalid(store.folder / f.name for f in files):
         remove_files(store, files)
