@@ -612,6 +612,27 @@ class Collection:
         """Return the rows and deletions that `sort_buffer` of the column drops, at the times at which they came."""
         return self._made(watermarks.late_rows, column)
 
+    def on_time(self, column: str) -> Collection:
+        """Return the rows as they come, without those that are late by a column's watermark, as `late_rows` gives them.
+
+        What follows from these rows forgets what no row to come can change any more: groups by the column or by what
+        rises with it (``date_trunc('hour', ts)``), distinct rows, windows of such partitions, rows of joins whose
+        partners would be late. What came out stays. So endless streams run in bounded memory; see docs/on-close.md.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> trips = flow.input("trips", {"minute": "int64", "n": "int64"}, watermark=("minute", 10)).on_time("minute")
+        >>> flow.output("by hour", trips.group_by(hour="minute div 60").agg(n=tm.sum("n")))
+        >>> with flow.start() as run:
+        ...     run.insert("trips", [(50, 2), (65, 3), (131, 1)])
+        ...     run.advance()
+        ...     run.insert("trips", [(59, 1), (122, 4)])
+        ...     run.advance()
+        ...     list(run.snapshot("by hour"))
+        [(0, 2), (1, 3), (2, 5)]
+        """
+        return self._made(watermarks.on_time, column)
+
     # -- recursion --------------------------------------------------------------------------------------------------
 
     def iterate(

@@ -66,6 +66,23 @@ def band_of(conditions: Iterable[Bound], width: int) -> Band | None:
     return Band(tuple(keys), frozenset((*refusing, column)), column, frame)
 
 
+def distances(condition: Bound) -> Iterator[tuple[int, int, int]]:
+    """Iterate over what a condition says of how far columns are apart: one, another, and a number.
+
+    The first has at least the value of the other plus so many units, where the condition is true.
+    """
+    for function, left, right in _comparisons(condition):
+        total = _Sum()
+        if not (total.add(left, 1) and total.add(right, -1)):
+            continue
+        uses = sorted((n, i) for i, n in total.of.items() if n)
+        if [n for n, _ in uses] != [-1, 1] or any(total.types[i] not in _UNITS for _, i in uses):
+            continue
+        (_, less), (_, more) = uses
+        for is_lower in _ENDS[function]:
+            yield (more, less, -total.number) if is_lower else (less, more, total.number)
+
+
 # -- conditions -------------------------------------------------------------------------------------------------------
 
 
