@@ -555,7 +555,8 @@ class Collection:
 
         With a ``clock``, rows are compared with what it shows instead: a collection of one column and at most one row,
         that the user changes. Bounds are of a type that compares with it, such as timestamps; without its row nothing
-        is valid, and a row that ends before it begins never is.
+        is valid, and a row that ends before it begins never is. Of a clock that never goes back, a `watermark` or an
+        input declared ``monotone="increasing"``, rows that are over are forgotten.
 
         Cost: what brings and takes away a row is held as state until its time comes, and then is all that is touched.
         With a clock, all rows are kept, in order of their bounds, and a change of the clock looks at those whose bounds
@@ -632,6 +633,24 @@ class Collection:
         [(0, 2), (1, 3), (2, 5)]
         """
         return self._made(watermarks.on_time, column)
+
+    def watermark(self, column: str) -> Collection:
+        """Return the watermark of a column: one row, with a value that only ever rises; none until it is known.
+
+        So it is a clock by what has come, for `temporal_filter` and `dynamic_filter`, which forget what it has passed.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> trips = flow.input("trips", {"minute": "int64 not null"}, watermark=("minute", 0)).on_time("minute")
+        >>> recent = trips.temporal_filter(valid_to="minute + 10", clock=trips.watermark("minute"))
+        >>> flow.output("recent", recent)
+        >>> with flow.start() as run:
+        ...     run.insert("trips", [(50,), (55,), (61,)])
+        ...     run.advance()
+        ...     list(run.snapshot("recent"))
+        [(55,), (61,)]
+        """
+        return self._made(watermarks.watermark, column)
 
     # -- recursion --------------------------------------------------------------------------------------------------
 

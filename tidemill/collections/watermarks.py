@@ -67,6 +67,11 @@ def on_time(builder: Builder, node: Node, column: str) -> Node:
     return builder.add(nodes.LateRows, node, mark, column=node.schema.index(column), on_time=True)
 
 
+def watermark(builder: Builder, node: Node, column: str) -> Node:
+    """Return the watermark of a column, as a collection of one row."""
+    return watermark_of(builder, node, column, "watermark")
+
+
 def watermark_of(builder: Builder, node: Node, column: str, what: str) -> Node:
     """Return the watermark of a collection's column; ``GraphError`` where it has none, with the reason."""
     if not isinstance(column, str):

@@ -82,7 +82,8 @@ class Limit:
             if isinstance(step, int):
                 text += f" {'-' if step < 0 else '+'} {shown_distance(abs(step), dtype)}"
             else:
-                text, dtype = f"({to_sql(step)} of {text})", step.dtype
+                of = substituted(step, lambda column, shown=text: attrs.evolve(column, name=shown))  # type: ignore[misc]
+                text, dtype = to_sql(of).replace(f"`{text}`", text), step.dtype
         return text
 
 
