@@ -34,7 +34,8 @@ def soak(*, events: int, step: int, users: int, samples: int, kinds: tuple[str, 
             flow.input(name, {"id": "int64", "who": "string", "ts": "timestamp not null"}, watermark=("ts", _delay()))
             for name in ("seen", "done")
         )
-        flow.output("out", _KINDS[kind](*((c.on_time("ts") if on_time else c) for c in (seen, done)), seen))
+        one, other = (c.on_time("ts") if on_time else c for c in (seen, done))
+        flow.output("out", _KINDS[kind](one, other, seen))
         found[kind] = _soaked(flow, events, step, users, samples)
     return {
         "soak": {kind: figures["cost"] for kind, figures in found.items()},

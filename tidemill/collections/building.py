@@ -17,7 +17,9 @@ from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import GraphError, SchemaError
 from tidemill.expressions.schema import Schema, SchemaLike
 
-BETWEEN_LAYERS: Final = frozenset(n for n in dir(Builder) if not n.startswith("_")) | {"graph", "watermarks"}
+BETWEEN_LAYERS: Final = frozenset(
+    (*(n for n in dir(Builder) if not n.startswith("_")), "graph", "monotone", "watermarks")
+)
 """What collections and engines use, and completion need not offer to users."""
 
 

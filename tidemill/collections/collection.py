@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
 
 from tidemill.collections import aggregates as groups
 from tidemill.collections import joins, loops, selection, sets, watermarks
-from tidemill.collections.builder import Builder, Named
-from tidemill.collections.dynamic_filters import HOW, Monotone, dynamic_filter
+from tidemill.collections.builder import Builder, Monotone, Named
+from tidemill.collections.dynamic_filters import HOW, dynamic_filter
 from tidemill.collections.hints import missing_attribute, unnamed_aggregates
 from tidemill.collections.temporal import temporal_filter
 from tidemill.dataflow.lattice import as_time

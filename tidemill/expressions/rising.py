@@ -1,4 +1,4 @@
-"""Expressions that rise with a column: of two values the greater one never gives the lesser result, and NULL gives NULL."""
+"""Expressions that rise with a column: of two values the greater one gives no lesser result, and NULL gives NULL."""
 
 from __future__ import annotations
 

@@ -31,18 +31,20 @@ KINDS = {
     ),
     "groups of groups": lambda raw, a, b: a.group_by("k", "ts").agg(n=tm.count()).group_by(b=BUCKET).agg(m=tm.max("n")),
     "groups by a function": lambda raw, a, b: a.group_by("ts").reduce(
-        lambda key, rows: [(key[0], sum(n for _, n in rows))], {"ts": "int64", "n": "int64"}
+        lambda key, rows: [((key[0], sum(n for _, n in rows)), 1)], {"ts": "int64", "n": "int64"}
     ),
     "distinct": lambda raw, a, b: a.select("k", "ts").distinct(),
     "first of each": lambda raw, a, b: a.group_by("k", "ts").top_k(1, order_by="v"),
     "windows": lambda raw, a, b: a.with_columns(s=tm.sum("v").over(IN_BUCKET), r=tm.rank().over(IN_BUCKET)),
-    "windows by bucket": lambda raw, a, b: a.with_columns(bucket=BUCKET)
-    .with_columns(n=tm.count().over(tm.Window.partition_by("bucket")))
-    .group_by("bucket")
-    .agg(n=tm.max("n")),
+    "windows by bucket": lambda raw, a, b: (
+        a.with_columns(bucket=BUCKET)
+        .with_columns(n=tm.count().over(tm.Window.partition_by("bucket")))
+        .group_by("bucket")
+        .agg(n=tm.max("n"))
+    ),
     "band join": lambda raw, a, b: a.join(b, on="k", where="us >= ts - 2 and us <= ts + 3"),
-    "band join by distance": lambda raw, a, b: a.join(b, on="k", where="abs(us - ts) <= 2").group_by("ts").agg(
-        n=tm.count()
+    "band join by distance": lambda raw, a, b: (
+        a.join(b, on="k", where="abs(us - ts) <= 2").group_by("ts").agg(n=tm.count())
     ),
     "band join of one bound": lambda raw, a, b: a.join(b, on="k", where="us > ts + 1"),
     "join by range": lambda raw, a, b: a.cross_join(b).filter("ts < us and us < ts + 4"),
@@ -58,24 +60,28 @@ KINDS = {
     ),
     "union": lambda raw, a, b: a.concat(b.select("k", ts="us + 1", v="w")).group_by("ts").agg(n=tm.count()),
     "minus": lambda raw, a, b: a.concat(a.filter("v > 1").negate()).select("k", "ts").distinct(),
-    "closed sessions": lambda raw, a, b: _closed(raw, start=tm.session("ts", 2).over(BY_TIME))
-    .group_by("k", "start")
-    .agg(n=tm.count(), end=tm.max("ts")),
+    "closed sessions": lambda raw, a, b: (
+        _closed(raw, start=tm.session("ts", 2).over(BY_TIME)).group_by("k", "start").agg(n=tm.count(), end=tm.max("ts"))
+    ),
     "sorted": lambda raw, a, b: raw.sort_buffer("ts").group_by("ts").agg(n=tm.count(), m=tm.min("v")),
-    "closed windows": lambda raw, a, b: _closed(raw, s=tm.sum("v").over(BY_TIME.range_between(-2, 1)))
-    .group_by("ts")
-    .agg(s=tm.max("s")),
-    "windows that wait for rows": lambda raw, a, b: _closed(raw, s=tm.lead("v").over(BY_TIME))
-    .group_by("ts")
-    .agg(s=tm.max("s")),
-    "by the watermark": lambda raw, a, b: a.with_columns(ts=tm.coalesce("ts", 0))
-    .temporal_filter(valid_to="ts + 3", clock=a.watermark("ts"))
-    .group_by("ts")
-    .agg(n=tm.count()),
-    "above the watermark": lambda raw, a, b: b.with_columns(us=tm.coalesce("us", 0))
-    .dynamic_filter("us", ">", b.watermark("us").select(w="watermark - 1"))
-    .select("k", "us")
-    .distinct(),
+    "closed windows": lambda raw, a, b: (
+        _closed(raw, s=tm.sum("v").over(BY_TIME.range_between(-2, 1))).group_by("ts").agg(s=tm.max("s"))
+    ),
+    "windows that wait for rows": lambda raw, a, b: (
+        _closed(raw, s=tm.lead("v").over(BY_TIME)).group_by("ts").agg(s=tm.max("s"))
+    ),
+    "by the watermark": lambda raw, a, b: (
+        a.with_columns(ts=tm.coalesce("ts", 0))
+        .temporal_filter(valid_to="ts + 3", clock=a.watermark("ts"))
+        .group_by("ts")
+        .agg(n=tm.count())
+    ),
+    "above the watermark": lambda raw, a, b: (
+        b.with_columns(us=tm.coalesce("us", 0))
+        .dynamic_filter("us", ">", b.watermark("us").select(w="watermark - 1"))
+        .select("k", "us")
+        .distinct()
+    ),
     "delayed": lambda raw, a, b: a.delay(2).group_by("ts").agg(n=tm.count()),
     "in a loop": lambda raw, a, b: a.select("ts").iterate(
         lambda x: x.concat(x.filter("ts < 12").select(ts="ts + 1")).distinct()

@@ -1,7 +1,7 @@
 """Bounds on columns: below what values no row comes, or is taken back, any more; and what need not be kept for that.
 
-A bound begins where late rows are dropped, or where a clock that never goes back lets rows go. It goes through operators:
-`bounds` says through which, and how. From it follows what each operator may forget: `forgetting`.
+A bound begins where late rows are dropped, or where a clock that never goes back lets rows go. It goes through
+operators as the rules below say. From it follows what each operator may forget: `forgetting`.
 
 It is for times of one coordinate, outside of loops: there is nothing to say of others.
 """
@@ -57,12 +57,10 @@ class Limit:
 
     def plus(self, distance: int) -> Limit:
         """Return the limit so much later."""
-        if not distance:
-            return self
-        if self.steps and isinstance(self.steps[-1], int):
-            *before, last = self.steps
-            return attrs.evolve(self, steps=(*before, last + distance))
-        return attrs.evolve(self, steps=(*self.steps, distance))
+        last = self.steps[-1] if self.steps else None
+        if isinstance(last, int):
+            return attrs.evolve(self, steps=(*self.steps[:-1], last + distance))
+        return attrs.evolve(self, steps=(*self.steps, distance)) if distance else self
 
     def then(self, bound: Bound) -> Limit:
         """Return the limit that an expression makes of it."""
@@ -82,8 +80,7 @@ class Limit:
             if isinstance(step, int):
                 text += f" {'-' if step < 0 else '+'} {shown_distance(abs(step), dtype)}"
             else:
-                of = substituted(step, lambda column, shown=text: attrs.evolve(column, name=shown))  # type: ignore[misc]
-                text, dtype = to_sql(of).replace(f"`{text}`", text), step.dtype
+                text, dtype = _made_of(step, text), step.dtype
         return text
 
 
@@ -101,7 +98,7 @@ class Bounds:
     columns: ByColumn = attrs.Factory(dict)
     """At each time no row comes, and none goes, whose value of the column is below what the limits were before."""
     at_once: tuple[frozenset[int], ...] | None = None
-    """Rows with equal values in these columns come and go at one time alone; any of each set. None: nothing is known."""
+    """Rows with equal values in these columns come at one time alone; any of each set. None: nothing is known."""
 
     def at(self, places: Mapping[int, Sequence[int]]) -> Bounds:
         """Return the bounds of rows that have some of the columns, at these places."""
@@ -194,7 +191,7 @@ def _of(found: Mapping[Node, Bounds], node: Node) -> list[Bounds]:
 
 
 def _same(_node: Node, sources: list[Bounds]) -> Bounds:
-    """Rows of the input, at the same times."""
+    """Return that rows of the input are given at the same times."""
     return sources[0]
 
 
@@ -220,7 +217,7 @@ def _of_map(node: Map, sources: list[Bounds]) -> Bounds:
 
 
 def _of_late_rows(node: LateRows, sources: list[Bounds]) -> Bounds:
-    """The rows that are not late; of those that are, nothing."""
+    """Return that no late row comes any more; of the late ones themselves nothing is known."""
     source, _ = sources
     if not node.on_time:
         return _NONE
@@ -228,13 +225,13 @@ def _of_late_rows(node: LateRows, sources: list[Bounds]) -> Bounds:
 
 
 def _of_sort_buffer(node: SortBuffer, sources: list[Bounds]) -> Bounds:
-    """A row is given when the watermark passes it, or when it comes: then it is late, or as its input's are."""
+    """Return that of a row: it is given when the watermark passes it, or when it comes, late or as its input's are."""
     more: Limits | None = frozenset() if node.drops_late else sources[0].columns.get(node.column)
     return _NONE if more is None else Bounds(_known({node.column: _by_watermark(node, -node.extra) | more}))
 
 
 def _of_sliding_windows(node: SlidingWindows, sources: list[Bounds]) -> Bounds:
-    """Likewise, where no call waits for rows to come, however late these do."""
+    """Return the same, where no call waits for rows to come, however late these do."""
     more = sources[0].columns.get(node.column)
     if node.closing or more is None:
         return _NONE
@@ -244,13 +241,13 @@ def _of_sliding_windows(node: SlidingWindows, sources: list[Bounds]) -> Bounds:
 
 
 def _of_sessions(node: ClosedSessions, _sources: list[Bounds]) -> Bounds:
-    """The rows of a session are given at one time, and no later one of the same partition begins where it does."""
+    """Return that a session's rows are given at one time: no later one of the partition begins where it does."""
     alike = [_equal_to(node.inputs[0], key) for key in range(node.keys)]
     return Bounds(at_once=(*alike, frozenset((len(node.schema) - 1,))))
 
 
 def _of_clocked(node: OrderedDynamicFilter, _sources: list[Bounds]) -> Bounds:
-    """A row goes when the clock passes it, and comes before that, if at all."""
+    """Return that a row goes when the clock passes it, and comes before that, if at all."""
     if node.monotone != "increasing":
         return _NONE
     columns = {l: frozenset((Limit(node, r),)) for l, how, r in node.conditions if how in (">", ">=")}
@@ -258,7 +255,7 @@ def _of_clocked(node: OrderedDynamicFilter, _sources: list[Bounds]) -> Bounds:
 
 
 def _of_reduce(node: Reduce, sources: list[Bounds]) -> Bounds:
-    """A group's rows change when rows of it come."""
+    """Return that a group's rows change when rows of it come."""
     places: dict[int, list[int]] = {}
     kept: Sequence[int] = ()
     if isinstance(node.logic, Aggregates):
@@ -277,7 +274,7 @@ def _of_reduce(node: Reduce, sources: list[Bounds]) -> Bounds:
 
 
 def _of_pairs(node: Join | RangeJoin, sources: list[Bounds], said: Iterable[tuple[int, int, int]] = ()) -> Bounds:
-    """A pair comes and goes with one of its rows: a column is bounded by its own side's bounds, and by the other's."""
+    """Return that a pair comes and goes with one of its rows: a column is bounded by its side, and by the other."""
     width = len(node.inputs[0].schema)
     own = {**sources[0].columns, **{width + c: limits for c, limits in sources[1].columns.items()}}
     columns: dict[int, Limits] = {}
@@ -350,7 +347,7 @@ def _either(asked: Sequence[Forget | None]) -> Forget | None:
 
 
 def _joined(node: Join | RangeJoin) -> Iterator[tuple[int, int, int]]:
-    """Iterate over which columns of pairs are at least what others are, as `distances` does, by what they are joined."""
+    """Iterate over which columns of pairs are at least what others are, as `distances` does, by how they are joined."""
     width = len(node.inputs[0].schema)
     keys = node.keys if isinstance(node, RangeJoin) else zip(*map(arranged_keys, node.inputs), strict=True)
     for l, r in keys:
@@ -392,6 +389,11 @@ def _of_one_value(bound: Bound) -> Bound:
 
 
 # -- limits -----------------------------------------------------------------------------------------------------------
+
+
+def _made_of(step: Bound, text: str) -> str:
+    """Return an expression of one value, which is told by a text."""
+    return to_sql(substituted(step, lambda column: attrs.evolve(column, name=text))).replace(f"`{text}`", text)
 
 
 def _by_watermark(node: Node, distance: int) -> Limits:

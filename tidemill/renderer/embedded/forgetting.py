@@ -1,7 +1,7 @@
 """Forgetting at work: what marks show when a step has ended, and which updates of spines nobody asks for since.
 
-What `tidemill.dataflow.passes.bounds` derives is told to the spines. They leave such updates out where they merge batches,
-so nothing is done for an update more than once, and nothing where nothing comes.
+What `tidemill.dataflow.passes.bounds` derives is told to the spines. They leave such updates out where they merge
+batches: so what forgetting costs follows what comes, and where nothing comes nothing is done.
 """
 
 from __future__ import annotations
@@ -88,8 +88,6 @@ class _Step:
 
     def of(self, number: int) -> int:
         """Return the number of what the expression is; NULL where it is nothing."""
-        if number > greatest_number(self._from):
-            return NULL
         given = pa.array([value_of(number, self._from)], self._from.arrow)
         try:
             (value,) = self._compute([given], 1).to_pylist()
@@ -119,7 +117,7 @@ class _Gone:
         return gone if np.count_nonzero(gone) else None
 
     def forget(self, beside: Beside) -> None:
-        """Have an operator forget what it holds itself, once there is twice as much of it as when that was done last."""
+        """Have an operator forget what it holds itself, once that is twice as much as when it was done last."""
         if beside.parts <= 2 * self._looked_at + 1:
             return
         limits = self._limits()
@@ -139,16 +137,16 @@ class Forgetting:
         self._marks: dict[tuple[Node, int], _Mark] = {}
         self._beside: list[tuple[_Gone, Beside]] = []
         for (node, side), forget in rules.items():
-            spines = operators[node].spines()
-            some = [spines[("left", "right")[side]]] if isinstance(node, RangeJoin) and len(spines) > 1 else spines.values()
-            for spine in some:
+            spines = list(operators[node].spines().values())
+            for spine in spines[side : side + 1] if isinstance(node, RangeJoin) else spines:
                 self._tell(spine, node, forget)
 
     def _tell(self, spine: Spine, node: Node, forget: Forget) -> None:
         place = {column: column for column in forget.columns}
         if isinstance(node, Reduce):  # what it keeps are keys, and what else it needs
             place = dict(zip(node.keys, spine.layout.keys, strict=True))
-        columns = [(place[c], [_Reading(one, self._mark(one)) for one in limits]) for c, limits in forget.columns.items()]
+        readings = {c: [_Reading(one, self._mark(one)) for one in limits] for c, limits in forget.columns.items()}
+        columns = [(place[c], some) for c, some in readings.items()]
         spine.gone = gone = _Gone(spine, columns, at_once=forget.at_once)
         if spine.beside is not None:
             self._beside.append((gone, spine.beside))
