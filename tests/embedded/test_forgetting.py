@@ -192,6 +192,18 @@ def test_inputs_that_are_further_than_others(at_once):
             assert sorted(map(repr, run.changes(kind))) == sorted(map(repr, other.changes(kind)))
 
 
+@pytest.mark.parametrize("kind", ["distinct", "groups", "band join"])
+def test_what_is_on_the_disk_is_forgotten_where_files_are_merged(kind, tmp_path):
+    with flow_of(kind).start(tm.Embedded(tmp_path, in_memory=20)) as run:
+        for time in range(60):
+            run.insert("a", [("a", 4 * time + i, i) for i in range(8)])
+            run.insert("b", [("a", 4 * time + i, i) for i in range(8)])
+            run.advance()
+            run.changes(kind)
+        inside = [o for o in run.metrics() if o.kind != "Output"]
+        assert sum(o.state_rows for o in inside) < 200  # of 480 rows on a side
+
+
 def test_compacting_forgets():
     with flow_of("distinct").start() as run:
         run.insert("a", [("a", t, 0) for t in range(100)])

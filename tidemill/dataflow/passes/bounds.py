@@ -92,7 +92,7 @@ _MOST: Final = 8
 
 
 @attrs.frozen
-class Bounds:
+class ColumnBounds:
     """What is known of the rows that a node gives."""
 
     columns: ByColumn = attrs.Factory(dict)
@@ -100,13 +100,13 @@ class Bounds:
     at_once: tuple[frozenset[int], ...] | None = None
     """Rows with equal values in these columns come at one time alone; any of each set. None: nothing is known."""
 
-    def at(self, places: Mapping[int, Sequence[int]]) -> Bounds:
+    def at(self, places: Mapping[int, Sequence[int]]) -> ColumnBounds:
         """Return the bounds of rows that have some of the columns, at these places."""
         columns = {place: self.columns[i] for i in self.columns for place in places.get(i, ())}
         if self.at_once is None:
-            return Bounds(columns)
+            return ColumnBounds(columns)
         sets = tuple(frozenset(p for i in some for p in places.get(i, ())) for some in self.at_once)
-        return Bounds(columns, sets if all(sets) else None)
+        return ColumnBounds(columns, sets if all(sets) else None)
 
     def tells(self, keys: Iterable[int]) -> bool:
         """Return whether all rows with the same values in these columns come at one time."""
@@ -132,9 +132,9 @@ class Forget:
         return " or ".join([*parts, *(["all that was there before the step"] if self.at_once else [])])
 
 
-def bounds(graph: Graph) -> dict[Node, Bounds]:
+def bounds(graph: Graph) -> dict[Node, ColumnBounds]:
     """Return the bounds of each node, as far as there are any."""
-    found: dict[Node, Bounds] = {}
+    found: dict[Node, ColumnBounds] = {}
     for node in graph.nodes if len(graph.coordinates) == 1 else ():
         rule = _RULES.get(type(node))
         if node.scope is not graph.root or rule is None:
@@ -181,27 +181,27 @@ def explain_forgetting(graph: Graph) -> str:
 
 # -- what is known of the rows that operators give --------------------------------------------------------------------
 
-_NONE: Final = Bounds()
+_NONE: Final = ColumnBounds()
 _PAIRS: Final = (Join, RangeJoin)
-_Rule: TypeAlias = Callable[[Any, list[Bounds]], Bounds]
+_Rule: TypeAlias = Callable[[Any, list[ColumnBounds]], ColumnBounds]
 
 
-def _of(found: Mapping[Node, Bounds], node: Node) -> list[Bounds]:
+def _of(found: Mapping[Node, ColumnBounds], node: Node) -> list[ColumnBounds]:
     return [found.get(source, _NONE) for source in node.inputs]
 
 
-def _same(_node: Node, sources: list[Bounds]) -> Bounds:
+def _same(_node: Node, sources: list[ColumnBounds]) -> ColumnBounds:
     """Return that rows of the input are given at the same times."""
     return sources[0]
 
 
-def _of_concat(_node: Concat, sources: list[Bounds]) -> Bounds:
+def _of_concat(_node: Concat, sources: list[ColumnBounds]) -> ColumnBounds:
     if len(sources) == 1:
         return sources[0]
-    return Bounds(_known({c: _union(s.columns[c] for s in sources) for c in _in_all(s.columns for s in sources)}))
+    return ColumnBounds(_known({c: _union(s.columns[c] for s in sources) for c in _in_all(s.columns for s in sources)}))
 
 
-def _of_map(node: Map, sources: list[Bounds]) -> Bounds:
+def _of_map(node: Map, sources: list[ColumnBounds]) -> ColumnBounds:
     (source,) = sources
     columns: dict[int, Limits] = {}
     for place, bound in enumerate(node.columns):
@@ -216,7 +216,7 @@ def _of_map(node: Map, sources: list[Bounds]) -> Bounds:
     return attrs.evolve(source.at(_picked(node)), columns=columns)
 
 
-def _of_late_rows(node: LateRows, sources: list[Bounds]) -> Bounds:
+def _of_late_rows(node: LateRows, sources: list[ColumnBounds]) -> ColumnBounds:
     """Return that no late row comes any more; of the late ones themselves nothing is known."""
     source, _ = sources
     if not node.on_time:
@@ -224,37 +224,37 @@ def _of_late_rows(node: LateRows, sources: list[Bounds]) -> Bounds:
     return attrs.evolve(source, columns={**source.columns, node.column: _by_watermark(node, 0)})
 
 
-def _of_sort_buffer(node: SortBuffer, sources: list[Bounds]) -> Bounds:
+def _of_sort_buffer(node: SortBuffer, sources: list[ColumnBounds]) -> ColumnBounds:
     """Return that of a row: it is given when the watermark passes it, or when it comes, late or as its input's are."""
     more: Limits | None = frozenset() if node.drops_late else sources[0].columns.get(node.column)
-    return _NONE if more is None else Bounds(_known({node.column: _by_watermark(node, -node.extra) | more}))
+    return _NONE if more is None else ColumnBounds(_known({node.column: _by_watermark(node, -node.extra) | more}))
 
 
-def _of_sliding_windows(node: SlidingWindows, sources: list[Bounds]) -> Bounds:
+def _of_sliding_windows(node: SlidingWindows, sources: list[ColumnBounds]) -> ColumnBounds:
     """Return the same, where no call waits for rows to come, however late these do."""
     more = sources[0].columns.get(node.column)
     if node.closing or more is None:
         return _NONE
     kept = node.windows.kept(node.keys)
     limits = _by_watermark(node, -node.distance) | more
-    return Bounds(_known({place: limits for place, column in enumerate(kept) if column == node.column}))
+    return ColumnBounds(_known({place: limits for place, column in enumerate(kept) if column == node.column}))
 
 
-def _of_sessions(node: ClosedSessions, _sources: list[Bounds]) -> Bounds:
+def _of_sessions(node: ClosedSessions, _sources: list[ColumnBounds]) -> ColumnBounds:
     """Return that a session's rows are given at one time: no later one of the partition begins where it does."""
     alike = [_equal_to(node.inputs[0], key) for key in range(node.keys)]
-    return Bounds(at_once=(*alike, frozenset((len(node.schema) - 1,))))
+    return ColumnBounds(at_once=(*alike, frozenset((len(node.schema) - 1,))))
 
 
-def _of_clocked(node: OrderedDynamicFilter, _sources: list[Bounds]) -> Bounds:
+def _of_clocked(node: OrderedDynamicFilter, _sources: list[ColumnBounds]) -> ColumnBounds:
     """Return that a row goes when the clock passes it, and comes before that, if at all."""
     if node.monotone != "increasing":
         return _NONE
     columns = {l: frozenset((Limit(node, r),)) for l, how, r in node.conditions if how in (">", ">=")}
-    return Bounds({c: limits for c, limits in columns.items() if node.schema.fields[c].dtype in INSTANTS})
+    return ColumnBounds({c: limits for c, limits in columns.items() if node.schema.fields[c].dtype in INSTANTS})
 
 
-def _of_reduce(node: Reduce, sources: list[Bounds]) -> Bounds:
+def _of_reduce(node: Reduce, sources: list[ColumnBounds]) -> ColumnBounds:
     """Return that a group's rows change when rows of it come."""
     places: dict[int, list[int]] = {}
     kept: Sequence[int] = ()
@@ -269,11 +269,13 @@ def _of_reduce(node: Reduce, sources: list[Bounds]) -> Bounds:
         if column in alike:
             places.setdefault(alike[column], []).append(place)
     (source,) = sources
-    known = source if source.tells(node.keys) else Bounds(source.columns)
+    known = source if source.tells(node.keys) else ColumnBounds(source.columns)
     return known.at(places)
 
 
-def _of_pairs(node: Join | RangeJoin, sources: list[Bounds], said: Iterable[tuple[int, int, int]] = ()) -> Bounds:
+def _of_pairs(
+    node: Join | RangeJoin, sources: list[ColumnBounds], said: Iterable[tuple[int, int, int]] = ()
+) -> ColumnBounds:
     """Return that a pair comes and goes with one of its rows: a column is bounded by its side, and by the other."""
     width = len(node.inputs[0].schema)
     own = {**sources[0].columns, **{width + c: limits for c, limits in sources[1].columns.items()}}
@@ -281,7 +283,7 @@ def _of_pairs(node: Join | RangeJoin, sources: list[Bounds], said: Iterable[tupl
     for one, other, distance in (*_joined(node), *said):
         if (one < width) != (other < width) and one in own and other in own:
             columns.setdefault(one, own[one] | _plus(own[other], distance))
-    return Bounds(_known({place: columns[c] for place, c in enumerate(node.output) if c in columns}))
+    return ColumnBounds(_known({place: columns[c] for place, c in enumerate(node.output) if c in columns}))
 
 
 _RULES: Final[dict[type, _Rule]] = {
@@ -307,13 +309,13 @@ _RULES: Final[dict[type, _Rule]] = {
 # -- what follows from that for what is kept --------------------------------------------------------------------------
 
 
-def _of_groups(known: Bounds, keys: Iterable[int]) -> Forget:
+def _of_groups(known: ColumnBounds, keys: Iterable[int]) -> Forget:
     """Return which groups no row comes for any more."""
     keys = [*keys]
     return Forget({k: known.columns[k] for k in keys if k in known.columns}, at_once=bool(keys) and known.tells(keys))
 
 
-def _asked_by(graph: Graph, known: Mapping[Node, Bounds], reader: Node, side: int) -> Forget | None:
+def _asked_by(graph: Graph, known: Mapping[Node, ColumnBounds], reader: Node, side: int) -> Forget | None:
     """Return which rows of an input an operator does not ask for any more; None where that is not known."""
     of = _of(known, reader)
     if reader.scope is not graph.root:

@@ -53,10 +53,10 @@ class _Reading:
 
     def __init__(self, limit: Limit, mark: _Mark) -> None:
         self._mark = mark
-        self._steps: list[tuple[int | _Step, DType]] = []
+        self._steps: list[tuple[int | _Applied, DType]] = []
         dtype = limit.shown
         for step in limit.steps:
-            made: int | _Step = step if isinstance(step, int) else _Step(step, dtype)
+            made: int | _Applied = step if isinstance(step, int) else _Applied(step, dtype)
             dtype = dtype if isinstance(step, int) else step.dtype
             self._steps.append((made, dtype))
         self._of = self._last = NULL
@@ -79,7 +79,7 @@ class _Reading:
         return number
 
 
-class _Step:
+class _Applied:
     """An expression of a value that is a whole number for it."""
 
     def __init__(self, bound: Bound, dtype: DType) -> None:

@@ -82,7 +82,7 @@ class Merge:
     __slots__ = ("_gone", "_layout", "_progress", "_room", "_since", "newer", "older", "result")
 
     def __init__(
-        self, older: Batch, newer: Batch, layout: UpdateLayout, since: Callable[[], Antichain], gone: Gone | None
+        self, older: Batch, newer: Batch, layout: UpdateLayout, since: Callable[[], Antichain], gone: Gone | None = None
     ) -> None:
         self.older = older
         self.newer = newer
