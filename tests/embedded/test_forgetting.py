@@ -3,12 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.forgetful_flows import KINDS, flow_of, inputs, updates
+from support.forgetful_flows import BUCKET, KINDS, flow_of, inputs, many_updates, updates
 from support.running import examples
 
 import tidemill as tm
 from tidemill.errors import ExpressionError, StepError
 from tidemill.renderer.embedded.forgetting import Forgetting
+from tidemill.renderer.embedded.reduce import ordered_windows
 from tidemill.renderer.embedded.trace import spine as spine_module
 from tidemill.testing import all_at_once, check_equivalent, shuffled, time_by_time
 
@@ -31,25 +32,22 @@ def at_once(monkeypatch):
     monkeypatch.setattr(spine_module, "TAIL", 2)
 
 
-def agree(kind, count, least, passes):
-    @examples(count, least=least)
-    @given(a=updates(), b=updates())
-    def check(a, b):
-        check_equivalent(flow_of(kind), {"a": a, "b": b}, batchings=BATCHINGS, passes=passes)
-
-    check()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_forgotten_is_not_missed(at_once, kind):
-    agree(kind, 10, 2, passes=True)
+    given = {"a": many_updates(0), "b": many_updates(1)}
+    check_equivalent(flow_of(kind), given, batchings=[time_by_time, shuffled(2)], passes=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("passes", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_forgotten_is_not_missed_by_many(at_once, kind, passes):
-    agree(kind, 80, 15, passes)
+def test_what_is_forgotten_is_not_missed_in_other_streams(at_once, kind, passes):
+    @examples(80, least=15)
+    @given(a=updates(), b=updates())
+    def check(a, b):
+        check_equivalent(flow_of(kind), {"a": a, "b": b}, batchings=BATCHINGS, passes=passes)
+
+    check()
 
 
 # -- how much is held -------------------------------------------------------------------------------------------------
@@ -88,6 +86,20 @@ def test_what_is_held_stays_as_much(monkeypatch, kind):
     half, whole = held(kind, 100)
     assert whole < 1.25 * half + 30
     assert whole < 500  # of 1,600 rows and deletions, and 1,200 on the other side
+
+
+def test_large_partitions_are_forgotten(monkeypatch):
+    """They are in no spine."""
+    monkeypatch.setattr(ordered_windows, "SMALL", 2)
+    monkeypatch.setattr(ordered_windows, "LARGE", 4)
+    flow, _, a, _ = inputs()
+    flow.output("out", a.with_columns(before=tm.lag("v").over(tm.Window.partition_by(BUCKET).order_by("ts", "v"))))
+    with flow.start() as run:
+        for time in range(80):
+            run.insert("a", [("a", 4 * time + i % 5, i) for i in range(12)])
+            run.advance()
+        inside = {o.kind: o.state_rows for o in run.metrics()}
+        assert inside["Reduce"] < 100  # of 960
 
 
 @pytest.mark.parametrize("kind", KEEPS)

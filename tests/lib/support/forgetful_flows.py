@@ -1,5 +1,7 @@
 """Dataflows whose operators forget behind watermarks, one for each kind, and updates for them."""
 
+from random import Random
+
 from hypothesis import strategies as st
 
 import tidemill as tm
@@ -103,7 +105,19 @@ def updates(latest=8, spread=3):
     row = st.tuples(st.sampled_from("ab"), st.none() | st.integers(-spread, spread), st.integers(0, 3))
     update = st.tuples(row, st.integers(0, latest), st.sampled_from([1, 1, 1, 1, 2, -1]))
     grown = update.map(lambda u: ((u[0][0], None if u[0][1] is None else u[0][1] + 2 * u[1], u[0][2]), u[1], u[2]))
-    return st.lists(grown, max_size=24).map(_never_negative)
+    return st.lists(grown, min_size=4, max_size=24).map(_never_negative)
+
+
+def many_updates(seed, latest=10, each=6):
+    """The same, drawn once and more of them, close to the watermark on both sides of it."""
+    random, found, there = Random(seed), [], []
+    for time in range(latest):
+        for _ in range(each):
+            there.append((random.choice("ab"), 2 * time + random.randint(-4, 4), random.randint(0, 3)))
+            found.append((there[-1], time, 1))
+        for _ in range(each // 3):
+            found.append((there.pop(random.randrange(max(len(there) - 2 * each, 0), len(there))), time, -1))
+    return found
 
 
 def _never_negative(found):
