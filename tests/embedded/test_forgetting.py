@@ -32,6 +32,7 @@ def at_once(monkeypatch):
     monkeypatch.setattr(spine_module, "TAIL", 2)
 
 
+@pytest.mark.law("Operators that forget behind watermarks and clocks give what those give that keep all.")
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_forgotten_is_not_missed(at_once, kind):
     given = {"a": many_updates(0), "b": many_updates(1)}
@@ -54,7 +55,9 @@ def test_what_is_forgotten_is_not_missed_in_other_streams(at_once, kind, passes)
 
 KEEPS = {
     "delayed": "times move, so that a row behind the watermark may still come",
+    "valid later": "likewise",
     "in a loop": "nothing is derived there",
+    "one arrangement, read in a loop too": "what is late has partners there",
     "windows that wait for rows": "a row of long ago is given when the next one of its key comes",
     "join with what is late": "what is late has partners that are kept",
     "band join of one bound": "rows may meet any that come later",

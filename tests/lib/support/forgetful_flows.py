@@ -26,6 +26,14 @@ def _closed(rows, **columns):
 BY_TIME = tm.Window.partition_by("k").order_by("ts")
 IN_BUCKET = tm.Window.partition_by("k", BUCKET).order_by("ts", "v")
 
+
+def _twice(raw, a, b):
+    """Partners of rows that are on time, and, in a loop, of all."""
+    all_rows = raw.select("ts", w="v")
+    found = all_rows.iterate(lambda x: x.concat(x.join(b, on={"ts": "us"}).select("ts", w="w_right")).distinct())
+    return a.join(b, on={"ts": "us"}).select("ts", "w").concat(found)
+
+
 KINDS = {
     "groups": lambda raw, a, b: a.group_by(bucket=BUCKET).agg(n=tm.count(), s=tm.sum("v"), m=tm.max("v")),
     "groups in order": lambda raw, a, b: a.group_by("k", bucket="(ts - 1) * 2").agg(
@@ -60,10 +68,18 @@ KINDS = {
     "one arrangement of two": lambda raw, a, b: a.join(b.select("w", ts="us"), on="ts").concat(
         a.join(raw.select("ts", w="v"), on="ts").select("k", "ts", "v", "w")
     ),
+    "one arrangement, read in a loop too": lambda raw, a, b: _twice(raw, a, b.select("us", "w")),
     "union": lambda raw, a, b: a.concat(b.select("k", ts="us + 1", v="w")).group_by("ts").agg(n=tm.count()),
     "minus": lambda raw, a, b: a.concat(a.filter("v > 1").negate()).select("k", "ts").distinct(),
     "closed sessions": lambda raw, a, b: (
         _closed(raw, start=tm.session("ts", 2).over(BY_TIME)).group_by("k", "start").agg(n=tm.count(), end=tm.max("ts"))
+    ),
+    "sessions of each key": lambda raw, a, b: (
+        _closed(raw, start=tm.session("ts", 2).over(BY_TIME))
+        .select("k", "start")
+        .distinct()
+        .group_by("k")
+        .agg(n=tm.count())
     ),
     "sorted": lambda raw, a, b: raw.sort_buffer("ts").group_by("ts").agg(n=tm.count(), m=tm.min("v")),
     "closed windows": lambda raw, a, b: (
@@ -84,7 +100,8 @@ KINDS = {
         .select("k", "us")
         .distinct()
     ),
-    "delayed": lambda raw, a, b: a.delay(2).group_by("ts").agg(n=tm.count()),
+    "delayed": lambda raw, a, b: a.delay(4).group_by("ts").agg(n=tm.count()),
+    "valid later": lambda raw, a, b: a.temporal_filter(valid_from="v * 3").group_by("ts").agg(n=tm.count()),
     "in a loop": lambda raw, a, b: a.select("ts").iterate(
         lambda x: x.concat(x.filter("ts < 12").select(ts="ts + 1")).distinct()
     ),
