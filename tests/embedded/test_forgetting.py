@@ -1,5 +1,7 @@
 """Forgetting behind watermarks: what comes out is what the reference engine gives, which keeps all."""
 
+import datetime as dt
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,6 +41,39 @@ def test_what_is_forgotten_is_not_missed(at_once, kind):
     check_equivalent(flow_of(kind), given, batchings=[time_by_time, shuffled(2)], passes=True)
 
 
+BUCKETS = {
+    "hour": "date_trunc('hour', ts)",
+    "day": "cast(ts - interval 5 hours as date)",
+    "seconds": "unix_seconds(ts) div 1000",
+    "quarters": "floor(unix_seconds(ts) / 900)",
+    "year": "year(ts + interval 1 day)",
+}
+
+
+@pytest.mark.parametrize("dtype", ["timestamp", "date", "int32"])
+def test_columns_that_rise_with_times(at_once, dtype):
+    """Groups by what is made of a timestamp, a date, a small number, each forgotten when its limit says so."""
+    start = dt.datetime(2024, 12, 30, 22)
+    value = {
+        "timestamp": lambda n: start + n * dt.timedelta(minutes=17),
+        "date": lambda n: start.date() + n * dt.timedelta(days=1),
+        "int32": lambda n: n,
+    }[dtype]
+    delay = {"timestamp": dt.timedelta(minutes=30), "date": dt.timedelta(days=2), "int32": 2}[dtype]
+    made = {
+        "timestamp": BUCKETS,
+        "date": {"month": "trunc(ts, 'month')", "next": "ts + 1", "at": "cast(ts as timestamp)"},
+        "int32": {"wide": "cast(ts as int64) * 3 - 1", "narrow": "ts div 2"},
+    }[dtype]
+    flow = tm.Dataflow()
+    x = flow.input("x", {"k": "string", "ts": dtype, "v": "int64"}, watermark=("ts", delay)).on_time("ts")
+    for name, text in made.items():
+        flow.output(name, x.group_by(bucket=text).agg(n=tm.count()))
+    found = [((k, value(n), v), time, diff) for (k, n, v), time, diff in many_updates(3)]
+    check_equivalent(flow, {"x": found}, batchings=[time_by_time], passes=True)
+    assert flow.explain(passes=True).partition("forgets")[2].count("Reduce") == len(made)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("passes", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
@@ -58,6 +93,7 @@ KEEPS = {
     "valid later": "likewise",
     "in a loop": "nothing is derived there",
     "one arrangement, read in a loop too": "what is late has partners there",
+    "sessions of each key": "the values that a max is of",
     "windows that wait for rows": "a row of long ago is given when the next one of its key comes",
     "join with what is late": "what is late has partners that are kept",
     "band join of one bound": "rows may meet any that come later",

@@ -72,14 +72,16 @@ KINDS = {
     "union": lambda raw, a, b: a.concat(b.select("k", ts="us + 1", v="w")).group_by("ts").agg(n=tm.count()),
     "minus": lambda raw, a, b: a.concat(a.filter("v > 1").negate()).select("k", "ts").distinct(),
     "closed sessions": lambda raw, a, b: (
-        _closed(raw, start=tm.session("ts", 2).over(BY_TIME)).group_by("k", "start").agg(n=tm.count(), end=tm.max("ts"))
+        _closed(raw.filter("v < 1"), start=tm.session("ts", 1).over(BY_TIME))
+        .group_by("k", "start")
+        .agg(n=tm.count(), end=tm.max("ts"))
     ),
     "sessions of each key": lambda raw, a, b: (
-        _closed(raw, start=tm.session("ts", 2).over(BY_TIME))
+        _closed(raw.filter("v < 1"), start=tm.session("ts", 1).over(BY_TIME))
         .select("k", "start")
         .distinct()
         .group_by("k")
-        .agg(n=tm.count())
+        .agg(n=tm.count(), last=tm.max("start"))
     ),
     "sorted": lambda raw, a, b: raw.sort_buffer("ts").group_by("ts").agg(n=tm.count(), m=tm.min("v")),
     "closed windows": lambda raw, a, b: (
