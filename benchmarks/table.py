@@ -78,6 +78,13 @@ TABLE = {
         },
     ),
     "on_close": Benchmark("windows:on_close", "a stream on close, and what is held", "-", {"epochs": 1000, "scale": 1}),
+    "soak": Benchmark(
+        "streams:soak", "a stream behind a watermark, and what is held", "-",
+        {
+            "events": 2_000_000, "step": 5_000, "users": 2_000, "samples": 10, "on_time": True,
+            "kinds": ("sessions", "by hour", "band join", "deduplication"),
+        },
+    ),
     "window_thresholds": Benchmark(
         "large_partitions:window_thresholds", "from where on order pays", "whole partitions",
         {

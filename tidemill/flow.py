@@ -12,6 +12,7 @@ from tidemill.boundary.files import file_path
 from tidemill.collections.building import Building
 from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.graph import explain
+from tidemill.dataflow.passes.bounds import explain_forgetting
 from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.dataflow.passes.row_keys import without_keys
@@ -160,7 +161,8 @@ class Dataflow(Building):
         """Return the graph as text: a line an operator, with what it reads, its schema and the user's line.
 
         With ``passes`` (True, or the names of some, as for `start`) as it was built and as these passes leave it, all
-        made of primitive operators, as engines run it; with ``passes=False`` made of these, and nothing else.
+        made of primitive operators, as engines run it; with ``passes=False`` made of these, and nothing else. Behind it
+        stands what operators of the embedded engine forget, behind which watermark or clock.
 
         With ``spark``, a session, also Spark's plans of the jobs that `render` runs once it has checked its inputs,
         after these passes, or all if nothing is said. No job is run: inputs are taken to be large and to have several
@@ -189,6 +191,8 @@ class Dataflow(Building):
         graph = optimised(self.graph, names, _composites_of(spark))
         if graph is not self.graph:
             text += f"\n{'after ' + ', '.join(names) if names else 'lowered'}:\n{explain(graph)}"
+        if forgotten := explain_forgetting(graph):
+            text += f"\n{forgotten}"
         if spark is None:
             return text
         from tidemill.renderer.spark.explain import explain as plans  # noqa: PLC0415 - nothing else imports pyspark

@@ -27,6 +27,9 @@ def flow_of(named, delay=2):
     x = flow.input("x", ROW, watermark=("ts", delay))
     flow.output("sorted", x.sort_buffer("ts"))
     flow.output("late", x.late_rows("ts"))
+    in_time = x.on_time("ts")
+    flow.output("on time", in_time)
+    flow.output("by time", in_time.group_by("k", bucket="ts div 2").agg(n=tm.count(), most=tm.max("v")))
     flow.output("closed", x.with_columns(**named, emit="on_close"))
     flow.output("sessions", x.with_columns(start=tm.session("ts", 1).over(W), emit="on_close"))
     return flow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
@@ -18,6 +18,7 @@ from tidemill.expressions.expr import Expr, col
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import FLOAT64
 
+Monotone: TypeAlias = Literal["increasing", "decreasing"]
 Named = Sequence[tuple[str, Expr]]
 """Expressions with the names of the columns that they become."""
 
@@ -39,6 +40,8 @@ class Builder:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.watermarks: dict[Input, DeclaredWatermark] = {}
+        self.monotone: dict[Node, Monotone] = {}
+        """Inputs whose values were declared to move in one way only."""
         self._open: list[Scope] = [graph.root]
 
     def add(self, kind: type[Node], *sources: Node, schema: Schema | None = None, **fields: Any) -> Node:

@@ -7,8 +7,9 @@ from typing import Any, Final, Literal
 
 from tidemill.boundary.likeness import schema_like
 from tidemill.boundary.rows import checked_batch, python_rows
-from tidemill.collections.builder import Builder
+from tidemill.collections.builder import Builder, Monotone
 from tidemill.collections.collection import Collection, own
+from tidemill.collections.dynamic_filters import check_monotone
 from tidemill.collections.recursion import LetRec, letrec
 from tidemill.collections.watermarks import declare
 from tidemill.dataflow.graph import Graph
@@ -16,7 +17,9 @@ from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import GraphError, SchemaError
 from tidemill.expressions.schema import Schema, SchemaLike
 
-BETWEEN_LAYERS: Final = frozenset(n for n in dir(Builder) if not n.startswith("_")) | {"graph", "watermarks"}
+BETWEEN_LAYERS: Final = frozenset(
+    (*(n for n in dir(Builder) if not n.startswith("_")), "graph", "monotone", "watermarks")
+)
 """What collections and engines use, and completion need not offer to users."""
 
 
@@ -48,6 +51,7 @@ class Building(Builder):
         unique: bool = False,
         key: str | Sequence[str] | None = None,
         watermark: Any = None,
+        monotone: Monotone | None = None,
     ) -> Collection:
         """Return a collection fed from outside under this name.
 
@@ -60,8 +64,12 @@ class Building(Builder):
 
         ``watermark=("ts", timedelta(minutes=5))`` says that rows come at most so long after rows with a later ``ts``:
         below the greatest one so far less the delay no more are expected, and those that come are late. With
-        ``watermark="ts"`` only what `Run.watermark` tells counts. See `Collection.sort_buffer`. For times of one
-        coordinate.
+        ``watermark="ts"`` only what `Run.watermark` tells counts. See `Collection.sort_buffer` and
+        `Collection.on_time`. For times of one coordinate.
+
+        ``monotone="increasing"`` (or ``"decreasing"``) declares that the values of the one row that is there never go
+        back, as those of a clock: what is filtered by them (`Collection.temporal_filter`, `Collection.dynamic_filter`)
+        forgets the rows that they have passed, and a value that goes back, or away, is an error there.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow("routes")
@@ -90,6 +98,9 @@ class Building(Builder):
             )
             if watermark is not None:
                 declare(self, node, watermark)
+            if monotone is not None:
+                check_monotone(monotone, f"input {name!r}")
+                self.monotone[node] = monotone
         return Collection(self, node)
 
     def constant(self, schema: SchemaLike, rows: Any) -> Collection:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
 
 from tidemill.collections import aggregates as groups
 from tidemill.collections import joins, loops, selection, sets, watermarks
-from tidemill.collections.builder import Builder, Named
-from tidemill.collections.dynamic_filters import HOW, Monotone, dynamic_filter
+from tidemill.collections.builder import Builder, Monotone, Named
+from tidemill.collections.dynamic_filters import HOW, dynamic_filter
 from tidemill.collections.hints import missing_attribute, unnamed_aggregates
 from tidemill.collections.temporal import temporal_filter
 from tidemill.dataflow.lattice import as_time
@@ -555,7 +555,8 @@ class Collection:
 
         With a ``clock``, rows are compared with what it shows instead: a collection of one column and at most one row,
         that the user changes. Bounds are of a type that compares with it, such as timestamps; without its row nothing
-        is valid, and a row that ends before it begins never is.
+        is valid, and a row that ends before it begins never is. Of a clock that never goes back, a `watermark` or an
+        input declared ``monotone="increasing"``, rows that are over are forgotten.
 
         Cost: what brings and takes away a row is held as state until its time comes, and then is all that is touched.
         With a clock, all rows are kept, in order of their bounds, and a change of the clock looks at those whose bounds
@@ -611,6 +612,45 @@ class Collection:
     def late_rows(self, column: str) -> Collection:
         """Return the rows and deletions that `sort_buffer` of the column drops, at the times at which they came."""
         return self._made(watermarks.late_rows, column)
+
+    def on_time(self, column: str) -> Collection:
+        """Return the rows as they come, without those that are late by a column's watermark, as `late_rows` gives them.
+
+        What follows from these rows forgets what no row to come can change any more: groups by the column or by what
+        rises with it (``date_trunc('hour', ts)``), distinct rows, windows of such partitions, rows of joins whose
+        partners would be late. What came out stays. So endless streams run in bounded memory; see docs/on-close.md.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> trips = flow.input("trips", {"minute": "int64", "n": "int64"}, watermark=("minute", 10)).on_time("minute")
+        >>> flow.output("by hour", trips.group_by(hour="minute div 60").agg(n=tm.sum("n")))
+        >>> with flow.start() as run:
+        ...     run.insert("trips", [(50, 2), (65, 3), (131, 1)])
+        ...     run.advance()
+        ...     run.insert("trips", [(59, 1), (122, 4)])
+        ...     run.advance()
+        ...     list(run.snapshot("by hour"))
+        [(0, 2), (1, 3), (2, 5)]
+        """
+        return self._made(watermarks.on_time, column)
+
+    def watermark(self, column: str) -> Collection:
+        """Return the watermark of a column: one row, with a value that only ever rises; none until it is known.
+
+        So it is a clock by what has come, for `temporal_filter` and `dynamic_filter`, which forget what it has passed.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> trips = flow.input("trips", {"minute": "int64 not null"}, watermark=("minute", 0)).on_time("minute")
+        >>> recent = trips.temporal_filter(valid_to="minute + 10", clock=trips.watermark("minute"))
+        >>> flow.output("recent", recent)
+        >>> with flow.start() as run:
+        ...     run.insert("trips", [(50,), (55,), (61,)])
+        ...     run.advance()
+        ...     list(run.snapshot("recent"))
+        [(55,), (61,)]
+        """
+        return self._made(watermarks.watermark, column)
 
     # -- recursion --------------------------------------------------------------------------------------------------
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from tidemill.collections.builder import Builder
+from tidemill.collections.builder import Builder, Monotone
 from tidemill.dataflow.composites import DynamicFilter
-from tidemill.dataflow.nodes import Node
+from tidemill.dataflow.nodes import Consolidate, Inspect, Map, Node, Watermark
 from tidemill.errors import SchemaError
 from tidemill.expressions.binding import bind_predicate
 from tidemill.expressions.expr import Expr, col
 from tidemill.expressions.functions.registry import common_type
+from tidemill.expressions.rising import rises_with
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 
-Monotone: TypeAlias = Literal["increasing", "decreasing"]
 Condition: TypeAlias = tuple[str, str, str]
 
 COMPARISONS: Final = {
@@ -32,9 +32,7 @@ def dynamic_filter(  # noqa: PLR0917 - two sides, and what is said of them
     ``said`` is what stands before the right side: a column and a comparison, or a list of conditions.
     """
     conditions = _conditions(said, right)
-    if monotone not in (None, "increasing", "decreasing"):
-        msg = f"dynamic_filter: monotone={monotone!r}: expected 'increasing' or 'decreasing', or nothing"
-        raise SchemaError(msg)
+    check_monotone(monotone, "dynamic_filter")
     if monotone and (equal := [c for _, c, _ in conditions if c in ("=", "<>")]):
         msg = f"dynamic_filter: monotone={monotone!r} with {equal[0]}: it is for <, <=, > and >= only; leave it out"
         raise SchemaError(msg)
@@ -42,8 +40,33 @@ def dynamic_filter(  # noqa: PLR0917 - two sides, and what is said of them
     left, own = _cast(builder, left, [(l, dtype) for (l, _, _), dtype in zip(conditions, types, strict=True)])
     right, others = _cast(builder, right, [(r, dtype) for (_, _, r), dtype in zip(conditions, types, strict=True)])
     compared = [(l, c, r) for l, (_, c, _), r in zip(own, conditions, others, strict=True)]
+    monotone = monotone or _declared(builder, right, compared)
     made = _added(builder, left, right, compared, monotone, name)
     return made if left.schema.names == names else builder.pick(made, names)
+
+
+def check_monotone(monotone: Any, what: str) -> None:
+    """Refuse what is no way to move in."""
+    if monotone not in (None, "increasing", "decreasing"):
+        msg = f"{what}: monotone={monotone!r}: expected 'increasing' or 'decreasing', or nothing"
+        raise SchemaError(msg)
+
+
+def _declared(builder: Builder, right: Node, conditions: Sequence[tuple[int, str, int]]) -> Monotone | None:
+    """Return how the right values move, where that was said of the input that they come from, or is known."""
+    ways = {None if how in ("=", "<>") else _moves(builder, right, r) for _, how, r in conditions}
+    return ways.pop() if len(ways) == 1 else None
+
+
+def _moves(builder: Builder, node: Node, column: int) -> Monotone | None:
+    while isinstance(node, (Consolidate, Inspect, Map)):
+        if isinstance(node, Map):
+            rises = rises_with(node.columns[column])
+            if rises is None:
+                return None
+            column = rises
+        (node,) = node.inputs
+    return "increasing" if isinstance(node, Watermark) else builder.monotone.get(node)
 
 
 def _added(  # noqa: PLR0917 - as above

@@ -61,6 +61,17 @@ def late_rows(builder: Builder, node: Node, column: str) -> Node:
     return builder.add(nodes.LateRows, node, mark, column=node.schema.index(column))
 
 
+def on_time(builder: Builder, node: Node, column: str) -> Node:
+    """Return the updates that are not late, as they come."""
+    mark = watermark_of(builder, node, column, "on_time")
+    return builder.add(nodes.LateRows, node, mark, column=node.schema.index(column), on_time=True)
+
+
+def watermark(builder: Builder, node: Node, column: str) -> Node:
+    """Return the watermark of a column, as a collection of one row."""
+    return watermark_of(builder, node, column, "watermark")
+
+
 def watermark_of(builder: Builder, node: Node, column: str, what: str) -> Node:
     """Return the watermark of a collection's column; ``GraphError`` where it has none, with the reason."""
     if not isinstance(column, str):
@@ -100,6 +111,8 @@ def _sources(builder: Builder, node: Node, column: int, head: str) -> list[nodes
             msg = f"{head}: the watermark of input {node.name!r} is of {own}, not of {asked}"
             raise GraphError(msg)
         return [node]
+    if isinstance(node, nodes.LateRows) and node.on_time:
+        return _sources(builder, node.inputs[0], column, head)
     if isinstance(node, (nodes.Filter, nodes.Consolidate, nodes.Inspect)):
         return _sources(builder, node.inputs[0], column, head)
     if isinstance(node, nodes.Concat):

@@ -325,13 +325,17 @@ class SortBuffer(Node):
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class LateRows(Node):
-    """The updates that a SortBuffer drops, at their own times: those below the watermark of the time before."""
+    """The updates that a SortBuffer drops, at their own times: those below the watermark of the time before.
+
+    With ``on_time`` the others.
+    """
 
     column: int
+    on_time: bool = False
     arity: ClassVar[int | None] = 2
 
     def describe(self) -> str:
-        return f"{self.schema.names[self.column]} < watermark before"
+        return f"{self.schema.names[self.column]} {'>=' if self.on_time else '<'} watermark before"
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)

@@ -25,7 +25,7 @@ _TIMED: Final[dict[type[Node], str]] = {
     Retime: "delay",
     Watermark: "a watermark",
     SortBuffer: 'emit="on_close"',
-    LateRows: "late_rows",
+    LateRows: "late_rows or on_time",
 }
 """What gives rows by when others came, and not by what there is; as users call it."""
 

@@ -66,6 +66,31 @@ def band_of(conditions: Iterable[Bound], width: int) -> Band | None:
     return Band(tuple(keys), frozenset((*refusing, column)), column, frame)
 
 
+def distances(condition: Bound) -> Iterator[tuple[int, int, int]]:
+    """Iterate over what a condition says of how far columns are apart: one, another, and a number.
+
+    The first has at least the value of the other plus so many units, where the condition is true.
+
+    >>> from tidemill.expressions.binding import bind
+    >>> from tidemill.expressions.schema import Schema
+    >>> from tidemill.expressions.sql_text import expr
+    >>> schema = Schema.of({"a": "int64", "b": "int64", "c": "int64"})
+    >>> texts = ["a < b - 3", "abs(a - b) <= 5", "a = b", "a + b < c", "a < 7"]
+    >>> [list(distances(bind(expr(text), schema))) for text in texts]
+    [[(1, 0, 3)], [(1, 0, -5), (0, 1, -5)], [(0, 1, 0), (1, 0, 0)], [], []]
+    """
+    for function, left, right in _comparisons(condition):
+        total = _Sum()
+        if not (total.add(left, 1) and total.add(right, -1)):
+            continue
+        uses = sorted((n, i) for i, n in total.of.items() if n)
+        if [n for n, _ in uses] != [-1, 1] or any(total.types[i] not in _UNITS for _, i in uses):
+            continue
+        (_, less), (_, more) = uses
+        for is_lower in _ENDS[function]:
+            yield (more, less, -total.number) if is_lower else (less, more, total.number)
+
+
 # -- conditions -------------------------------------------------------------------------------------------------------
 
 

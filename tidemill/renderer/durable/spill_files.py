@@ -36,6 +36,7 @@ from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 from tidemill.renderer.embedded.kernels.limbs import Limbs, consolidated_limbs
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray
+from tidemill.renderer.embedded.trace.merging import Gone, without
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder
 from tidemill.renderer.runs.interrupts import deferred, let_through
@@ -255,19 +256,23 @@ def sorted_file(path: Path, layout: Layout, folder: Path, unsorted: SpillFile) -
     return _write_sorted(path, layout, iter([read_file(folder, layout, unsorted)]))
 
 
-def merged(path: Path, layout: Layout, files: Sequence[Pages], rows: int, since: Any) -> SpillFile | None:
+def merged(  # noqa: PLR0917 - what is merged, and into what
+    path: Path, layout: Layout, files: Sequence[Pages], rows: int, since: Any, gone: Gone | None = None
+) -> SpillFile | None:
     """Write one sorted file of the updates of several, consolidated at compacted times; None where none are left.
+
+    Updates that are ``gone`` are left out: nobody asks for them any more.
 
     A range of hashes at a time: what is held in memory does not grow with the files.
     """
-    file = _write_sorted(path, layout, _windows(layout, files, rows, since))
+    file = _write_sorted(path, layout, _windows(layout, files, rows, since, gone))
     if file.rows:
         return file
     path.unlink()
     return None
 
 
-def _windows(layout: Layout, files: Sequence[Pages], rows: int, since: Any) -> Iterator[pa.Table]:
+def _windows(layout: Layout, files: Sequence[Pages], rows: int, since: Any, gone: Gone | None) -> Iterator[pa.Table]:
     bounds = np.unique(np.concatenate([f.bounds for f in files]))
     step = max(1, len(bounds) * _WINDOW // max(rows, 1))
     cuts = [None, *bounds[step::step].tolist(), None]
@@ -284,6 +289,7 @@ def _windows(layout: Layout, files: Sequence[Pages], rows: int, since: Any) -> I
         if high is not None:
             inside &= hashes < high
         block = layout.encoded(table.filter(pa.array(inside)), interner)
+        block, _ = without(gone, block, block[-1])
         block = advance(block, len(layout.types), layout.users, since)
         block = consolidated_limbs(block, layout.weights, layout.limbs)
         yield layout.decoded(block, interner)

@@ -240,6 +240,7 @@ class SpilledSpine:
         self._name = name
         self._order = of.order
         self._since = spine.since
+        self._gone = spine.gone
         self._pages: dict[str, Pages] = {}
         self._transaction = Transaction()
         self._read = self._empty()
@@ -407,7 +408,7 @@ class SpilledSpine:
         """Merge the newest batches, which are given, into one file."""
         files = [f for batch in newest for f in batch.files]
         path, rows = self._store.new_path(self._name), sum(batch.rows for batch in newest)
-        found = merged(path, self.layout, [self._of(f) for f in files], rows, self._since())
+        found = merged(path, self.layout, [self._of(f) for f in files], rows, self._since(), self._gone)
         _LOG.debug("%s updates of %s in %s files were merged", rows, self._name, len(files))
         rest = [] if found is None else [SpilledBatch((found,))]
         self.forget()  # first: interrupted in between, what was read of two files would be read again from the one

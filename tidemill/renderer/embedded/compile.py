@@ -25,9 +25,11 @@ from tidemill.dataflow.nodes import (
     Variable,
     outside,
 )
+from tidemill.dataflow.passes.bounds import forgetting
 from tidemill.dataflow.progress import Progress, Reach
 from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.bound import BoundColumn
+from tidemill.renderer.embedded.forgetting import Forgetting
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the table
@@ -74,6 +76,8 @@ class Compiled:
         for node in graph.nodes:
             self._add(node)
         self._wire()
+        self.forgetting = Forgetting(self.operators, forgetting(graph))
+        """What spines are told of rows that nobody asks for any more."""
         least = Antichain.minimum(len(graph.coordinates))
         at_first = dict.fromkeys(graph.inputs.values(), least)
         self.eager = any(f != least for f in progress.user_frontiers(self.outputs, at_first).values())

@@ -128,6 +128,7 @@ class EmbeddedExecutor:
         for output, operator in self.compiled.outputs.items():
             operator.readers_since = since[output]
         schedule.transaction.commit()
+        self.compiled.forgetting.end_step()
         if ended:
             self._drop_ended()
 

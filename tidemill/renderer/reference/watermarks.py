@@ -58,7 +58,10 @@ def _sort_buffer(node: SortBuffer, _final: IsFinal, source: Trace, watermark: Tr
 
 @by_contents(LateRows)
 def _late_rows(node: LateRows, _final: IsFinal, source: Trace, watermark: Trace) -> Updates:
-    yield from late_updates(node, source, watermark)
+    if not node.on_time:
+        yield from late_updates(node, source, watermark)
+        return
+    yield from (update for update in triples(source) if not _is_late(node, update[0], watermark, update[1]))
 
 
 def late_updates(node: SortBuffer | LateRows, source: Trace, watermark: Trace) -> Updates:

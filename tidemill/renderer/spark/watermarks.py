@@ -67,7 +67,7 @@ def _least_of_sources(node: Watermark, reached: Sequence[int | None]) -> int | N
 
 
 def sorted_out(node: SortBuffer | LateRows, frame: Frame, steps: Steps) -> Frame:
-    """Return the rows that are released, at the times at which they are; or those that are late."""
+    """Return the rows that are released, at the times at which they are; or those that are late, or that are not."""
     data = done_in_executors(frame.data, _task(node, steps), schema_of_updates(node.schema, frame.coordinates))
     return Frame(data, frame.width, frame.coordinates)
 
@@ -76,6 +76,7 @@ def _task(node: SortBuffer | LateRows, steps: Steps) -> Callable[[Iterator[pa.Re
     column, width = node.column, len(node.schema)
     extra = node.extra if isinstance(node, SortBuffer) else None
     drops_late = isinstance(node, SortBuffer) and node.drops_late
+    on_time = isinstance(node, LateRows) and node.on_time
     since = np.array([time for time, _ in steps], np.int64)
     marks = [max(mark - (extra or 0), _LEAST) for _, mark in steps]
     limits = np.array(marks, np.int64)
@@ -86,7 +87,7 @@ def _task(node: SortBuffer | LateRows, steps: Steps) -> Callable[[Iterator[pa.Re
             place = since.searchsorted(times)  # how many steps were before
             late = (place > 0) & (values < np.append(limits, 0).take(np.maximum(place - 1, 0)))
             if extra is None:
-                yield batch.filter(pa.array(late))
+                yield batch.filter(pa.array(late != on_time))
                 continue
             first = limits.searchsorted(values, "right")
             released = (first < len(limits)) & ~(late & drops_late)

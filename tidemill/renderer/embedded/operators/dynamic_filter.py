@@ -78,6 +78,11 @@ class DynamicFilterOperator(Operator):
         """The right row's codes; None where there is none."""
         return value_of(self._right_contents())
 
+    def shown(self, column: int) -> int:
+        """Return the code of the right row's value of a column; NULL where there is none."""
+        value = self.value
+        return NULL if value is None else value[column]
+
     def take_right(self, updates: UpdateArray) -> list[Move]:
         """Add updates to the right side, and return how its value moves."""
         moves, contents = self._one_row.moves(self._right_contents(), updates)

@@ -50,6 +50,10 @@ class WatermarkOperator(Operator):
             self._greatest.become(after)
             self._emit_changes(times, self._least_of_sources(reached))
 
+    def shown(self, _column: int) -> int:
+        """Return the watermark's number; NULL where there is none."""
+        return int(self._least_of_sources(np.array(self._greatest.now)[:, None])[0])
+
     def _new(self, number: int) -> tuple[Ints, Ints] | None:
         """Return the times of an input's new updates, and what they say; None where they say nothing."""
         updates = self.ports[number].take_consolidated()
@@ -239,12 +243,17 @@ class LateRowsOperator(AfterWatermark):
 
     def __init__(self, node: LateRows, region: Region) -> None:
         super().__init__(node, region, node.column)
+        self._on_time = node.on_time
 
     def run(self) -> None:
         rows = self.ports[ROWS].take_consolidated()
         times, limits, state = self.take_limits()
         late = None
-        if rows is not None:
-            late = rows.compress(self.late_ones(rows, times, limits), axis=1)
-            self.emit(late, self.region.now)
+        if rows is not None and (not self._on_time or int(rows[self._column].min()) < limits[-1]):
+            is_late = self.late_ones(rows, times, limits)
+            late = rows.compress(is_late, axis=1)
+            rows = rows.compress(~is_late, axis=1)
+        given = rows if self._on_time else late
+        if given is not None:
+            self.emit(given, self.region.now)
         self.keep(state, late)

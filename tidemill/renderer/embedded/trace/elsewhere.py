@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray
@@ -74,6 +74,13 @@ class Beside(Protocol):
     def bytes(self) -> int: ...
 
     def arrays(self) -> Iterator[UpdateArray]: ...
+
+    @property
+    def parts(self) -> int:
+        """How many keys there are."""
+
+    def forget(self, is_gone: Callable[[tuple[int, ...]], bool]) -> None:
+        """Hold keys no more that nobody asks for."""
 
     def clear(self) -> None:
         """Hold nothing; what was held stays as it is, to be gone back to."""

@@ -10,13 +10,13 @@ import itertools
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.memory import concatenate, empty, zeros
-from tidemill.renderer.embedded.kernels.updates import UpdateArray
+from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 
 _LOG: Final = logging.getLogger("tidemill.spines")
@@ -28,14 +28,20 @@ LARGE: Final = 2
 """A key with more than so many times the updates that are to be merged is not merged at once, if that can be."""
 
 
+Gone: TypeAlias = Callable[[UpdateArray], "Bools | None"]
+"""Says which updates nobody asks for any more; None for none."""
+
+
 class Merger:
     """Merges batches of one layout, compacting times to the frontier that readers have reached by then."""
 
-    __slots__ = ("_layout", "_since")
+    __slots__ = ("_layout", "_since", "gone")
 
     def __init__(self, layout: UpdateLayout, since: Callable[[], Antichain]) -> None:
         self._layout = layout
         self._since = since
+        self.gone: Gone | None = None
+        """What is left out; None where nothing is."""
 
     def work(
         self, batches: Sequence[Batch], merges: Sequence[Merge], effort: int
@@ -65,7 +71,7 @@ class Merger:
         found: list[Merge] = []
         for older, newer in itertools.pairwise(batches):
             if len(older.hashes) < RATIO * len(newer.hashes) and id(older) not in taken and id(newer) not in taken:
-                found.append(Merge(older, newer, self._layout, self._since))
+                found.append(Merge(older, newer, self._layout, self._since, self.gone))
                 taken |= {id(older), id(newer)}
         return tuple(found)
 
@@ -73,14 +79,17 @@ class Merger:
 class Merge:
     """Two neighbouring batches being merged, a run of keys at a time, into arrays of their own."""
 
-    __slots__ = ("_layout", "_progress", "_room", "_since", "newer", "older", "result")
+    __slots__ = ("_gone", "_layout", "_progress", "_room", "_since", "newer", "older", "result")
 
-    def __init__(self, older: Batch, newer: Batch, layout: UpdateLayout, since: Callable[[], Antichain]) -> None:
+    def __init__(
+        self, older: Batch, newer: Batch, layout: UpdateLayout, since: Callable[[], Antichain], gone: Gone | None = None
+    ) -> None:
         self.older = older
         self.newer = newer
         self.result: Batch | None = None
         self._layout = layout
         self._since = since
+        self._gone = gone
         self._progress = (0, 0, 0)
         """How much of each batch is merged, and into how many updates. One value: an interrupt cannot come within."""
         self._room: Batch | None = None
@@ -103,6 +112,7 @@ class Merge:
             end_i, end_j = self._ends(i, j, max(effort, 1))
         both = concatenate((older.array[:, i:end_i], newer.array[:, j:end_j]), axis=1)
         hashes = concatenate((older.hashes[i:end_i], newer.hashes[j:end_j]))
+        both, hashes = without(self._gone, both, hashes)
         if self._room is None and end_i + end_j == total:
             self.result = self._layout.compacted(both, self._since(), hashes)
             return
@@ -182,6 +192,15 @@ class Merge:
             array, own = concatenate((array[:, :filled],), axis=1), self._layout.own_hash
             hashes = concatenate((hashes,)) if own is None else array[own]
         self.result = Batch(hashes, array)
+
+
+def without(gone: Gone | None, updates: UpdateArray, hashes: Ints) -> tuple[UpdateArray, Ints]:
+    """Return updates, and their hashes, without those that nobody asks for any more."""
+    which = None if gone is None else gone(updates)
+    if which is None:
+        return updates, hashes
+    kept = (~which).nonzero()[0]
+    return updates.take(kept, axis=1), hashes.take(kept)
 
 
 class View(NamedTuple):

@@ -317,6 +317,8 @@ class OrderedGroups:
                 (_put_off_each if len(numbers) <= len(ends) else _put_off)(ends, keys, numbers)
 
     def commit(self) -> None:
+        if len(self._ends) > self._spine.view.size:  # of groups that were forgotten, most of them
+            self._ends = {}
         self._ends |= self._found_ends
         self._found_ends = {}
 

@@ -30,7 +30,7 @@ from tidemill.renderer.embedded.kernels.updates import (
 )
 from tidemill.renderer.embedded.trace.batch import Batch, Reordered, UpdateLayout
 from tidemill.renderer.embedded.trace.elsewhere import Beside, Range, Spilled
-from tidemill.renderer.embedded.trace.merging import Merger, View
+from tidemill.renderer.embedded.trace.merging import Gone, Merger, View, without
 from tidemill.renderer.embedded.trace.search import Hits, find_few, find_in_tail, found_in, runs_in
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredOrder
 from tidemill.renderer.embedded.trace.transaction import Transaction
@@ -94,6 +94,15 @@ class Spine:
         self._nothing = np.empty((layout.rows, 0), np.int64)
         self._merger = Merger(layout, since)
         self._transaction = transaction
+
+    @property
+    def gone(self) -> Gone | None:
+        """Which updates nobody asks for any more; they are left out where batches are merged."""
+        return self._merger.gone
+
+    @gone.setter
+    def gone(self, gone: Gone | None) -> None:
+        self._merger.gone = gone
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -188,15 +197,20 @@ class Spine:
         if is_sorted and (not view.batches or (len(view.batches) == 1 and self._is_folded(view.batches[0]))):
             return False
         arrays = [*(b.updates for b in view.batches), *view.unsorted, view.tail.array[:, : view.tail_size]]
-        merged = self.layout.compacted(np.concatenate(arrays, axis=1), self.since())
+        updates = np.concatenate(arrays, axis=1)
+        updates, _ = without(self.gone, updates, updates[-1])
+        merged = self.layout.compacted(updates, self.since())
         self.view = View((merged,) if len(merged.hashes) else (), _empty_tail(self.layout), 0)
         return True
 
     def _is_folded(self, batch: Batch) -> bool:
-        """Return whether updates of a batch are at one time, so that none are equal that were not when it was made."""
+        """Return whether a batch is to stay as it is.
+
+        Its updates are at one time, so that none are equal that were not when it was made; and all are asked for.
+        """
         width = len(self.layout.types)
         times = batch.updates[width : width + self.layout.users]
-        return bool((times == times[:, :1]).all())
+        return bool((times == times[:, :1]).all()) and (self.gone is None or self.gone(batch.updates) is None)
 
     def forget_keys(self) -> None:
         """Forget which keys of what is spilled were read: their codes may be those of others from now on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -127,6 +127,16 @@ class LargePartitions:
         for rows in self._rows.values():
             for codes in rows.parts():
                 yield updates_of(codes)
+
+    @property
+    def parts(self) -> int:
+        return len(self._rows) + len(self._copies)
+
+    def forget(self, is_gone: Callable[[Key], bool]) -> None:
+        for some in (self._rows, self._copies):
+            for key in [key for key in some if is_gone(key)]:
+                del some[key]
+        self._counts = None
 
     def clear(self) -> None:
         self.state = {}
