@@ -63,7 +63,10 @@ class Reach:
     values: tuple[tuple[Offset, Offset], ...] = ()
     """For each RANGE frame by value how far it begins and ends from its row."""
     known: tuple[tuple[int, int, int], ...] = ()
-    """For some columns, how many of their values that are not NULL are looked at before a row, and after."""
+    """For some columns, how many of their values that are not NULL are looked at before a row, and after.
+
+    Those that are not among the rows cut out are known by summaries, however far off they are.
+    """
     counts_rows: bool = False
     """Whether it matters how many rows are before a row."""
     counts_groups: bool = False
@@ -382,14 +385,10 @@ class _Finder:
             for start, stop in reach.values:
                 first = np.minimum(first, self._by_value(least, start, nulls[0], up=False))
                 end = np.maximum(end, self._by_value(greatest, stop, nulls[1], up=True))
-        for number, run in enumerate(zip(low.tolist(), high.tolist(), strict=True) if reach.looks_for_rows else ()):
+        for number, run in enumerate(zip(low.tolist(), high.tolist(), strict=True) if reach.offsets else ()):
             edits = self._edits.part(begins.item(number), last.item(number) + 1)
-            bounds = [offsets.looked_at(index, range(*run), edits, self._edited) for offsets in reach.offsets]
-            for column, before, after in reach.known:
-                bounds.append(
-                    (known_place(index, column, run[0], before, back=True), known_place(index, column, run[1], after))
-                )
-            for bound, stop in bounds:
+            for offsets in reach.offsets:
+                bound, stop = offsets.looked_at(index, range(*run), edits, self._edited)
                 first[number], end[number] = min(first[number], bound), max(end[number], stop)
         return self.whole_groups(np.maximum(first, 0), np.minimum(end, size))
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from tidemill.renderer.embedded.kernels.codec import has_codes_in_order
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredPage, begins_of
 from tidemill.renderer.embedded.windows.chunks import EVERY, Chunk, Edits, StoredChunk, divided, edited, places_from
@@ -82,6 +82,8 @@ class OrderIndex:
             chunk.starts = None
         self._count()
         self._before, self._behind = RunningSummaries(), RunningSummaries(backwards=True)
+        self._may_have: dict[int, Bools] = {}
+        """Of some columns, which chunks may have rows with a value: those not looked at yet, and those that have."""
 
     def _count(self) -> None:
         """Make the directory anew."""
@@ -456,11 +458,40 @@ class OrderIndex:
             here = self._chunks[number]
             yield self._ends.item(number), here.codes, here.summary
 
+    def values_from(self, column: int, place: int, *, back: bool = False) -> Iterator[tuple[Ints, Ints]]:
+        """Iterate over the rows with a value in a column from a place on, or back from it, chunk by chunk.
+
+        These are places and codes, those of each chunk in the order. Chunks known to have none are passed over at once.
+        """
+        chunk, at = self._at(place)
+        there = self._may_have.setdefault(column, np.ones(len(self._chunks), np.bool_))
+        others = there[:chunk].nonzero()[0][::-1] if back else there[chunk + 1 :].nonzero()[0] + chunk + 1
+        for number in chain([chunk] if chunk < len(self._chunks) and there[chunk] else [], others):
+            codes = self._chunks[number].codes[column]
+            known = (codes != NULL).nonzero()[0]
+            there[number] = len(known) > 0
+            if number == chunk:
+                known = known[: known.searchsorted(at)] if back else known[known.searchsorted(at) :]
+            if len(known):
+                yield known + self._ends.item(number), codes.take(known)
+
+    def _nearest_values(self, place: int, wanted: Summary, *, back: bool) -> tuple[int, ...]:
+        found: list[int] = []
+        for _, codes in self.values_from(wanted.column, place, back=back):
+            more = wanted.most - len(found)
+            found = codes[-more:].tolist() + found if back else found + codes[:more].tolist()
+            if len(found) == wanted.most:
+                break
+        return tuple(found)
+
     def before(self, place: int, wanted: Summary, summarise: Summarise) -> Any:
         """Return the summary of the rows before a place.
 
-        Cost: a part of a chunk, and the chunks in front that nobody asked for since one of them was changed.
+        Cost: a part of a chunk, and the chunks in front that nobody asked for since one of them was changed. The last
+        values are looked for: that costs the chunks that they are in.
         """
+        if wanted.kind == "last known":
+            return self._nearest_values(place, wanted, back=True)
         chunk, at = self._at(place)
         whole = self._before.of(wanted, chunk, lambda number: self._chunks[number].summary(wanted, summarise))
         rest = [summarise(wanted, self._chunks[chunk].codes[wanted.column, :at])] if at else []
@@ -468,6 +499,8 @@ class OrderIndex:
 
     def behind(self, place: int, wanted: Summary, summarise: Summarise) -> Any:
         """Return the summary of the rows from a place on, as `before` does."""
+        if wanted.kind == "first known":
+            return self._nearest_values(place, wanted, back=False)
         chunk, at = self._at(place)
         count = len(self._chunks) - chunk - (at > 0)
         whole = self._behind.of(wanted, count, lambda number: self._chunks[-1 - number].summary(wanted, summarise))
@@ -507,6 +540,8 @@ class OrderIndex:
         self._behind.forget(len(self._chunks) - number - 1)
         made = self._split(edited(old.codes, edits), 2 * CHUNK)
         self._chunks[number : number + 1] = made
+        for column, there in self._may_have.items():
+            self._may_have[column] = np.concatenate((there[:number], [True] * len(made), there[number + 1 :]))
         self._near, self._leads, self._begins = (0, 0, 0), None, None
         # A chunk whose first row was put in, or before which the last row was, may begin with another peer group.
         next_one = number + len(made)
