@@ -47,7 +47,7 @@ ADDED_UP: dict[str, list[Any]] = {
 def test_frames_without_a_bound(data, dtype):
     """What is before the rows that are looked at, or behind them, is counted, added up and compared, not gone through."""
     functions: list[Any] = [tm.count(), tm.count("x"), tm.sum("x"), tm.avg("x"), tm.stddev("x"), tm.variance("x")]
-    functions += [tm.min("x"), tm.max("x")]
+    functions += [tm.min("x"), tm.max("x"), tm.list("x"), tm.list("x").filter("t > 3")]
     one: list[Any] = [tm.first_value, tm.last_value, lambda x, **how: tm.nth_value(x, 3, **how)]
     ends = [of_frame("x", ignore_nulls=ignored) for of_frame in one for ignored in (False, True)]
     calls_drawn = data.draw(

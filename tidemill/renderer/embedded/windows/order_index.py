@@ -475,7 +475,11 @@ class OrderIndex:
             if len(known):
                 yield known + self._ends.item(number), codes.take(known)
 
-    def _nearest_values(self, place: int, wanted: Summary, *, back: bool) -> tuple[int, ...]:
+    def _nearest(self, place: int, wanted: Summary, *, back: bool) -> tuple[int, ...]:
+        """Return the codes at an end, which is at this place."""
+        if wanted.kind in ("first", "last"):
+            low, high = (max(place - wanted.most, 0), place) if back else (place, min(place + wanted.most, self.size))
+            return tuple(chain.from_iterable([piece[wanted.column].tolist() for piece in self.pieces(low, high)]))
         found: list[int] = []
         for _, codes in self.values_from(wanted.column, place, back=back):
             more = wanted.most - len(found)
@@ -487,11 +491,11 @@ class OrderIndex:
     def before(self, place: int, wanted: Summary, summarise: Summarise) -> Any:
         """Return the summary of the rows before a place.
 
-        Cost: a part of a chunk, and the chunks in front that nobody asked for since one of them was changed. The last
-        values are looked for: that costs the chunks that they are in.
+        Cost: a part of a chunk, and the chunks in front that nobody asked for since one of them was changed; for the
+        last values the chunks that these are in.
         """
-        if wanted.kind == "last known":
-            return self._nearest_values(place, wanted, back=True)
+        if wanted.kind in ("last", "last known"):
+            return self._nearest(place, wanted, back=True)
         chunk, at = self._at(place)
         whole = self._before.of(wanted, chunk, lambda number: self._chunks[number].summary(wanted, summarise))
         rest = [summarise(wanted, self._chunks[chunk].codes[wanted.column, :at])] if at else []
@@ -499,8 +503,8 @@ class OrderIndex:
 
     def behind(self, place: int, wanted: Summary, summarise: Summarise) -> Any:
         """Return the summary of the rows from a place on, as `before` does."""
-        if wanted.kind == "first known":
-            return self._nearest_values(place, wanted, back=False)
+        if wanted.kind in ("first", "first known"):
+            return self._nearest(place, wanted, back=False)
         chunk, at = self._at(place)
         count = len(self._chunks) - chunk - (at > 0)
         whole = self._behind.of(wanted, count, lambda number: self._chunks[-1 - number].summary(wanted, summarise))
