@@ -65,7 +65,7 @@ class OrderIndex:
         found = OrderIndex((), *by)
         found._stored = [StoredChunk(page, found._numbers) for page in pages]
         found._hold([*found._stored])
-        found.number_at(0)  # it was read to see whose rows these are, and counts as held from now on
+        found.pieces(0, 1)  # it was read to see whose rows these are, and counts as held from now on
         return found
 
     def state(self) -> list[Chunk]:
@@ -331,10 +331,7 @@ class OrderIndex:
         """Return whether the row at each place, if there is one, is a peer of the given one."""
         found = (places >= 0) & (places < self.size)
         inside, rows = places.compress(found), rows.compress(found, axis=1)
-        if self.peers_by_number:
-            found[found] = self.numbers_at(inside) == self._numbers(rows)
-        else:
-            found[found] = (self.rows_at(inside)[self.by] == rows[self.by]).all(axis=0)
+        found[found] = (self.rows_at(inside)[self.by] == rows[self.by]).all(axis=0)
         return found
 
     def peers_start(self, places: Ints) -> Ints:
@@ -353,61 +350,6 @@ class OrderIndex:
         found = places.copy()
         found[there] = self.places_of_numbers(self.numbers_at(places.compress(there) - back), right=back > 0)
         return found
-
-    # -- counting: of one place, as few edits need it ------------------------------------------------------------------
-
-    def is_peer(self, place: int, row: Ints) -> bool:
-        """Return whether there is a row at a place that is a peer of another."""
-        if not 0 <= place < self.size:
-            return False
-        chunk, at = self._at(place)
-        codes = self._chunks[chunk].codes
-        for by in self.by:  # noqa: SIM110 - twice as fast as all() of a generator, and each change asks
-            if codes.item(by, at) != row.item(by):
-                return False
-        return True
-
-    def place_of_number(self, number: int, *, right: bool) -> int:
-        """Return what `places_of_numbers` does of one number."""
-        side: Literal["left", "right"] = "right" if right else "left"
-        chunk = max(int(self._firsts.searchsorted(number, side)) - 1, 0)
-        return int(self._ends[chunk] + self._chunks[chunk].leads.searchsorted(number, side))
-
-    def count_groups(self, place: int) -> int:
-        """Return how many peer groups begin before a place."""
-        if place >= self.size:
-            return self.groups
-        chunk, at = self._at(place)
-        return self._groups_before.item(chunk) + int(self._starts(chunk).searchsorted(at))
-
-    def start_of_group(self, group: int) -> int:
-        """Return what `group_starts` does of one group."""
-        if group >= self.groups:
-            return self.size
-        before, group = self._groups_before, max(group, 0)
-        chunk = int(before.searchsorted(group, "right")) - 1
-        return int(self._ends[chunk] + self._starts(chunk)[group - before[chunk]])
-
-    def start_of_peers(self, place: int) -> int:
-        """Return what `peers_start` does of one place."""
-        if place >= self.size:
-            return self.size
-        if self.peers_by_number:
-            return self.place_of_number(self.number_at(place), right=False)
-        return self.start_of_group(self.count_groups(place + 1) - 1)
-
-    def end_of_peers(self, place: int) -> int:
-        """Return what `peers_end` does of one place."""
-        if place <= 0:
-            return 0
-        if self.peers_by_number:
-            return self.place_of_number(self.number_at(place - 1), right=True)
-        return self.start_of_group(self.count_groups(place))
-
-    def number_at(self, place: int) -> int:
-        """Return the sort number of the row at a place."""
-        chunk, at = self._at(place)
-        return self._chunks[chunk].leads.item(at)
 
     # -- cutting out and summarising -----------------------------------------------------------------------------------
 
