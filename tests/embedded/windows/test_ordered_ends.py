@@ -11,6 +11,7 @@ from support.random_windows import TXY, W
 from support.running import examples
 
 import tidemill as tm
+from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.windows import affected
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
@@ -244,3 +245,27 @@ def test_there_is_no_third_row_where_only_two_are_before_those_looked_at(in_orde
             each.advance()
         assert list(run.changes("y")) == list(reference.changes("y"))
     assert len(in_order) == 1
+
+
+@pytest.mark.parametrize(
+    "window", [W.rows_between(tm.UNBOUNDED, 0), W.rows_between(0, tm.UNBOUNDED), W.rows_between(-9, 9)]
+)
+@pytest.mark.parametrize("call", [tm.list("x"), tm.list("x").filter("x > 20")])
+def test_lists_are_made_of_the_rows_that_have_a_change_alone(call, window, in_order, monkeypatch):
+    """With the values in front or behind, as far as they are asked for; of rows that are only looked at there are none."""
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", TXY).with_columns(c=call.over(window)))
+    rows = [(0, t, t) for t in range(300)]
+    place = {None: 289, 0: 10, -9: 150}[call.over(window).window.frame.start]
+    with flow.start() as run, flow.start() as whole:
+        run.insert("x", rows)
+        run.advance()
+        made, number = list[int](), Interner.number
+        monkeypatch.setattr(Interner, "number", lambda some, value: made.append(1) or number(some, value))
+        run.insert("x", [(0, place, 77)])
+        run.advance()
+        assert len(in_order) == 1
+        assert len(made) <= 2 * 21
+        whole.insert("x", [*rows, (0, place, 77)])
+        whole.advance()
+        assert run.snapshot("y").counts() == whole.snapshot("y").counts()

@@ -87,3 +87,50 @@ def test_a_step_costs_the_same_beside_runs_of_nulls_of_any_length(call, in_order
     short, long = counted(2_048), counted(16_384)
     assert len(in_order) == 6
     assert long - short < 8 * 128  # the directory has that many chunks, where rows are 16,384
+
+
+def stepped(flow, loaded, *steps):
+    """Load rows, take steps in order, and see after each that the output is that of a new run."""
+    with flow.start() as run:
+        run.insert("x", loaded)
+        run.advance()
+        rows = list(loaded)
+        for come in steps:
+            run.insert("x", come)
+            run.advance()
+            rows += come
+            with flow.start() as whole:
+                whole.insert("x", rows)
+                whole.advance()
+                assert run.snapshot("y").counts() == whole.snapshot("y").counts()
+
+
+@pytest.mark.parametrize("call", [tm.lag("x", ignore_nulls=True), tm.lead("x", ignore_nulls=True)])
+def test_a_chunk_that_had_no_value_gets_one(call, in_order, monkeypatch):
+    """And is not passed over any more, nor one beside it that is divided."""
+    monkeypatch.setattr(order_index, "CHUNK", 16)
+    loaded = [(0, 10 * t, 7 if t in (0, 599) else None) for t in range(600)]
+    among = [(0, 3000 + i, i if i % 50 == 9 else None) for i in range(1, 100) if i % 10]
+    stepped(
+        of(c=call.over(W)), loaded, [(0, 3001, None)], [(0, 2001, 3), (0, 4001, 4)], [(0, 3002, None)], among[:9],
+        [(0, 3099, None)], among[9:18],
+    )  # fmt: skip
+    assert len(in_order) == 6
+
+
+def test_a_value_that_is_looked_for_may_be_in_the_midst_of_peers(in_order):
+    """The row that sees another value comes out with its rank, which all of its peers have."""
+    for_lead, for_lag = [(0, 10, x) for x in range(6)], [(0, 500, x) for x in range(6)]
+    loaded = [*((0, t, None) for t in range(20, 480)), (0, 5, None), *for_lead, *for_lag]
+    flow = of(
+        a=tm.lead("x", ignore_nulls=True).over(W), b=tm.lag("x", ignore_nulls=True).over(W),
+        r=tm.dense_rank().over(W), m=tm.max("x").over(W.range_between(0, 0)),
+    )  # fmt: skip
+    stepped(flow, loaded, [(0, 300, 9)])
+    assert len(in_order) == 1
+
+
+def test_a_new_peer_group_counts_in_all_groups_behind(in_order):
+    loaded = [(0, 10 * (t // 2), t) for t in range(600)]
+    stepped(of(d=tm.dense_rank().over(W)), loaded, [(0, 4, 1)], [(0, 2000, 1)], [(0, 2001, 1), (0, 2003, 1)])
+    assert len(in_order) == 3
