@@ -102,8 +102,8 @@ def test_explain_says_where_in_the_text_and_what_a_change_costs():
     flow = tm.Dataflow()
     flow.input("t", {"a": "int64", "b": "int64"})
     text = """
-        select a, max(b) over (partition by a) m, list(b) over (partition by a order by b) l, rank() over (order by b) r,
-               list(b) over (order by a) w
+        select a, max(b) over (partition by a) m, nth_value(b, 2) over (partition by a) l, rank() over (order by b) r,
+               nth_value(b, 2) over (order by a rows between unbounded preceding and unbounded following) w
         from t join (select a as k, min(b) as n from t group by a) x on a = k,
              (values (1), (2)) v(c)
         where b > 1

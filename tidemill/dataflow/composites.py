@@ -6,6 +6,7 @@ Passes see them whole: a filter goes below a left join more easily than below th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Final, Literal
 
 import attrs
@@ -18,6 +19,7 @@ from tidemill.expressions.ordering import OrderKey
 from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import Windows
+from tidemill.expressions.windows.in_order import Rendering
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)
@@ -208,6 +210,13 @@ class Windowed(Composite):
 
     def describe(self) -> str:
         return self.bound.describe(self.scope.coordinates, self.most)
+
+    def renderings(self) -> Iterator[tuple[str, Rendering]]:
+        """Iterate over the names of calls, and how each is kept up to date where nobody leaves out passes."""
+        return self.bound.renderings(self.scope.coordinates, self.most)
+
+    def notes(self) -> Iterator[str]:
+        return (f"{name}: {how}" for name, how in self.renderings())
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)

@@ -281,7 +281,8 @@ class Graph:
 def explain(graph: Graph) -> str:
     """Return the graph as an outline: a line a node, with what it reads; loops indented.
 
-    Shows id, kind, name, what it does, ``<-`` the ids it reads, its schema, and the user's line.
+    Shows id, kind, name, what it does, ``<-`` the ids it reads, its schema, and the user's line; below windows a line a
+    call, how it is kept up to date and what a change costs.
     """
     head = f"dataflow {graph.name!r}, times ({', '.join(graph.coordinates)})"
     return "\n".join([head, *_lines(graph, graph.root, 1)])
@@ -295,6 +296,7 @@ def _lines(graph: Graph, scope: Scope, depth: int) -> Iterator[str]:
             yield from _lines(graph, item, depth + 1)
         else:
             yield pad + _line(item)
+            yield from (f"{pad}    {note}" for note in item.notes())
 
 
 def _line(node: Node) -> str:

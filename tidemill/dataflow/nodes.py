@@ -6,7 +6,7 @@ engines' business. What is composed of these is in `composites`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
@@ -71,6 +71,10 @@ class Node:
     def describe(self) -> str:
         """Return what the node does beyond its kind, in a few words."""
         return ""
+
+    def notes(self) -> Iterator[str]:
+        """Iterate over what else there is to say of it, each on a line of its own."""
+        return iter(())
 
     @cached_property
     def where(self) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 from tidemill.dataflow.composites import Aggregate, ComparingFilter, PartneredJoin, RangeJoin, TopK, Windowed
 from tidemill.dataflow.nodes import Arrange, Feedback, Input, Inspect, Join, Node, Output, Reduce, Variable, outside
-from tidemill.expressions.windows.bound import AggregateCall, ValueCall
+from tidemill.expressions.windows.in_order import RECOMPUTED
 
 CHANGE: Final = "changes cost O(change)"
 MATCHES: Final = "changes cost their matches"
@@ -14,7 +14,6 @@ OTHER_SIDE: Final = "each change costs the other side"
 REACHED: Final = "changes cost the rows they reach, found in order"
 PARTITION: Final = "recomputes its partition"
 WHOLE: Final = "recomputes its one partition of all rows"
-_IN_ORDER: Final = ("in order or", "the first ", ", prefix_sum", ", ordered")
 _LOOKED_UP: Final = frozenset(("count", "sum", "avg", "variance", "stddev", "bool_and", "bool_or"))
 """Aggregates that are put together from the change alone."""
 
@@ -39,10 +38,6 @@ def cost(node: Node) -> str:  # noqa: PLR0911 - one line a kind
 
 
 def _of_windows(node: Windowed) -> str:
-    how = node.describe()
-    calls = node.bound.windows.calls
-    is_whole = all(isinstance(c, (AggregateCall, ValueCall)) and c.frame.whole for c in calls)
-    is_grouped = is_whole and bool(node.keys) and all(c.function != "nth_value" for c in calls)  # which a pass does
-    if is_grouped or any(word in how for word in _IN_ORDER):
+    if all(rendering.how != RECOMPUTED for _, rendering in node.renderings()):
         return REACHED
     return PARTITION if node.keys else WHOLE

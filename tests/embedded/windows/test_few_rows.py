@@ -7,7 +7,6 @@ from support.running import examples
 from support.window_steps import changes
 
 import tidemill as tm
-from tidemill.renderer.embedded.windows import changes as in_columns
 from tidemill.renderer.embedded.windows import scalar
 from tidemill.testing import check_equivalent, time_by_time
 
@@ -45,7 +44,6 @@ def test_changes_of_few_rows_are_those_of_columns(small_is_large):
     def check(names, steps):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(scalar, "ROWS", -1)
-            patch.setattr(in_columns, "FEW", 0)
             expected = changed(names, steps)
         assert changed(names, steps) == expected
 
@@ -99,7 +97,6 @@ def test_each_call_by_itself_is_that_of_columns(small_is_large, monkeypatch, nam
     steps = [[((0, 4, 100), 1)], [(LOADED[9], -1)], [(LOADED[3], 2)], [((0, None, 5), 1)]]
     found = changed([name], steps)
     monkeypatch.setattr(scalar, "ROWS", -1)
-    monkeypatch.setattr(in_columns, "FEW", 0)
     assert changed([name], steps) == found
 
 

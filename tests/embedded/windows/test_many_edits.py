@@ -21,7 +21,6 @@ from tidemill.renderer.embedded.windows import changes, order_index
 from tidemill.renderer.embedded.windows.affected import Reach, affected
 from tidemill.renderer.embedded.windows.chunks import Edits
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
-from tidemill.renderer.embedded.windows.scalar import run_of_few
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
 ORDERS = (
@@ -48,6 +47,10 @@ def partition_of(order, rows):
     """Return rows in chunks of two, which may have more rows once they are changed."""
     codes = np.array(rows, np.int64).reshape(-1, 2).T
     return OrderIndex((codes[:, i : i + 2].copy() for i in range(0, len(rows), 2)), order, 1)
+
+
+def groups_before(partition, places):
+    return [partition.groups_before(np.array([place])).item() for place in places]
 
 
 @st.composite
@@ -99,7 +102,7 @@ def test_edits_at_once_make_what_they_make_one_by_one(drawn, groups_known, asked
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(order_index, "MANY", 0 if groups_known == "of all" else 64)
             assert not groups_known or partition.groups_before(np.array([len(rows)])).item() == partition.groups
-        assert not groups_known or partition.count_groups(asked) <= partition.groups
+        assert not groups_known or groups_before(partition, [asked])[0] <= partition.groups
     places, _ = at_once.places_of(np.array(changed).T)
     edits = Edits(places, np.array(changed).T, np.array(copies))
     for number in reversed(range(len(changed))):  # places are those before all of them
@@ -111,9 +114,9 @@ def test_edits_at_once_make_what_they_make_one_by_one(drawn, groups_known, asked
         assert one_by_one.cut(0, len(one_by_one)).tolist() == at_once.cut(0, len(at_once)).tolist()
         anew = partition_of(order, at_once.cut(0, len(at_once)).T.tolist())
         assert at_once.groups == one_by_one.groups == anew.groups
-        for place in range(len(at_once) + 1):
-            assert at_once.count_groups(place) == one_by_one.count_groups(place)
-            assert at_once.end_of_peers(place) == one_by_one.end_of_peers(place)
+        places = np.arange(len(at_once) + 1)
+        assert groups_before(at_once, places) == groups_before(one_by_one, places)
+        assert at_once.peers_end(places).tolist() == one_by_one.peers_end(places).tolist()
 
 
 @pytest.mark.parametrize(("gone", "come"), [((1, 0), (1, 5)), ((1, 5), (1, 0))])
@@ -121,15 +124,13 @@ def test_groups_are_counted_anew_where_an_edit_moves_the_first_peer_to_another_c
     """The last row of a chunk is, or was, the first peer of the next chunk's rows, of which no other is edited."""
     order = RowOrder([SortColumn(0, INT64), SortColumn(1, INT64)], Interner())
     index = partition_of(order, [(0, 0), gone, (1, 7), (1, 8), (2, 0), (2, 1)])
-    assert [index.count_groups(place) for place in range(7)] == [0, 1, 2, 2, 2, 3, 3]
+    assert groups_before(index, range(7)) == [0, 1, 2, 2, 2, 3, 3]
     for row, copies in ((gone, -1), (come, 1)):
         index.apply(Edits(np.array([index.place_of(list(row))]), np.array([row]).T, np.array([copies])))
         rows = index.cut(0, len(index)).T.tolist()
         anew = partition_of(order, rows)
         assert index.groups == anew.groups
-        assert [index.count_groups(p) for p in range(len(rows) + 1)] == [
-            anew.count_groups(p) for p in range(len(rows) + 1)
-        ]
+        assert groups_before(index, range(len(rows) + 1)) == groups_before(anew, range(len(rows) + 1))
         starts = np.arange(index.groups + 2)
         assert index.group_starts(starts).tolist() == anew.group_starts(starts).tolist()
 
@@ -188,7 +189,7 @@ def test_runs_cover_those_found_one_by_one(drawn, reach):
         low, high, looked_low, looked_high = (some.item(number) for some in runs[1:])
         assert looked_low <= low <= high <= looked_high
         for some in [edits.part(i, i + 1) for i in range(begin, end)]:
-            one = run_of_few(partition, some, reach, by, INT64, None)
+            one = affected(partition, some, reach, by, INT64)
             assert low <= one.low <= one.high <= high
             assert looked_low <= one.first <= one.end <= looked_high
         others = [i for i in range(len(changed)) if not begin <= i < end]

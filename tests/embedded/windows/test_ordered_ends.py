@@ -11,6 +11,7 @@ from support.random_windows import TXY, W
 from support.running import examples
 
 import tidemill as tm
+from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.windows import affected
 from tidemill.testing import all_at_once, check_equivalent, shuffled, updates
 
@@ -47,7 +48,7 @@ ADDED_UP: dict[str, list[Any]] = {
 def test_frames_without_a_bound(data, dtype):
     """What is before the rows that are looked at, or behind them, is counted, added up and compared, not gone through."""
     functions: list[Any] = [tm.count(), tm.count("x"), tm.sum("x"), tm.avg("x"), tm.stddev("x"), tm.variance("x")]
-    functions += [tm.min("x"), tm.max("x")]
+    functions += [tm.min("x"), tm.max("x"), tm.list("x"), tm.list("x").filter("t > 3")]
     one: list[Any] = [tm.first_value, tm.last_value, lambda x, **how: tm.nth_value(x, 3, **how)]
     ends = [of_frame("x", ignore_nulls=ignored) for of_frame in one for ignored in (False, True)]
     calls_drawn = data.draw(
@@ -174,7 +175,7 @@ def test_an_early_change_of_a_sum_to_the_end_looks_at_the_rows_before_it(in_orde
     assert looked_at[0] < 30
 
 
-def test_lag_that_passes_over_nulls_looks_as_far_as_there_are_values(in_order, looked_at):
+def test_lag_that_passes_over_nulls_reaches_as_far_as_there_are_values(in_order, looked_at):
     flow = tm.Dataflow()
     before, after = (of("x", 2, ignore_nulls=True).over(W) for of in (tm.lag, tm.lead))
     flow.output("y", flow.input("x", TXY).with_columns(before=before, after=after))
@@ -190,8 +191,8 @@ def test_lag_that_passes_over_nulls_looks_as_far_as_there_are_values(in_order, l
             each.advance()
         assert list(run.changes("y")) == list(reference.changes("y"))
     assert len(in_order) == 3
-    # From two values before the rows that change to two after; no other row looks at one without a value.
-    assert looked_at == [2 * 71 + 1, 2 * 72 - 1, 2 * 31 + 1]
+    # From two values before the rows that change to two after, and nothing around these; of one without a value, itself.
+    assert looked_at == [2 * 31 + 1, 2 * 32 - 1, 1]
 
 
 @pytest.mark.slow
@@ -244,3 +245,27 @@ def test_there_is_no_third_row_where_only_two_are_before_those_looked_at(in_orde
             each.advance()
         assert list(run.changes("y")) == list(reference.changes("y"))
     assert len(in_order) == 1
+
+
+@pytest.mark.parametrize(
+    "window", [W.rows_between(tm.UNBOUNDED, 0), W.rows_between(0, tm.UNBOUNDED), W.rows_between(-9, 9)]
+)
+@pytest.mark.parametrize("call", [tm.list("x"), tm.list("x").filter("x > 20")])
+def test_lists_are_made_of_the_rows_that_have_a_change_alone(call, window, in_order, monkeypatch):
+    """With the values in front or behind, as far as they are asked for; of rows that are only looked at there are none."""
+    flow = tm.Dataflow()
+    flow.output("y", flow.input("x", TXY).with_columns(c=call.over(window)))
+    rows = [(0, t, t) for t in range(300)]
+    place = {None: 289, 0: 10, -9: 150}[call.over(window).window.frame.start]
+    with flow.start() as run, flow.start() as whole:
+        run.insert("x", rows)
+        run.advance()
+        made, number = list[int](), Interner.number
+        monkeypatch.setattr(Interner, "number", lambda some, value: made.append(1) or number(some, value))
+        run.insert("x", [(0, place, 77)])
+        run.advance()
+        assert len(in_order) == 1
+        assert len(made) <= 2 * 21
+        whole.insert("x", [*rows, (0, place, 77)])
+        whole.advance()
+        assert run.snapshot("y").counts() == whole.snapshot("y").counts()

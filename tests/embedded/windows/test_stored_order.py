@@ -345,11 +345,11 @@ def test_a_partition_in_pages_is_one_in_memory(rows, edits):
         assert len(partition) == len(rows) >= partition.in_memory
         if asked == "groups":
             assert partition.groups == len(starts)
-            assert [partition.start_of_group(g) for g in range(len(starts) + 1)] == [*starts, len(rows)]
+            assert partition.group_starts(np.arange(len(starts) + 1)).tolist() == [*starts, len(rows)]
         elif asked == "peers":
-            at = len(rows) // 2
-            assert partition.start_of_peers(at) == max(s for s in starts if s <= at)
-            assert partition.count_groups(at) == sum(s < at for s in starts)
+            at = np.array([len(rows) // 2])
+            assert partition.peers_start(at) == max(s for s in starts if s <= at)
+            assert partition.groups_before(at) == sum(s < at for s in starts)
         elif asked == "rows":
             assert partition.place_of(list(rows[-1])) == rows.index(rows[-1])
     assert partition.cut(0, len(rows)).T.tolist() == list(map(list, rows))

@@ -27,7 +27,7 @@ SMALL_IS_LARGE: Final[Thresholds] = {
 FEW_ARE_MANY: Final[Thresholds] = {
     ordered_windows: {"FEW": 0},
     affected: {"NEAR": 2, "FEW": 2**62},
-    changes: {"BLOCK": 8, "FEW": 0},
+    changes: {"BLOCK": 8},
     order_index: {"MANY": 2},
     scalar: {"ROWS": -1},
 }

@@ -25,7 +25,7 @@ def few_are_many(small_is_large):
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """Of how many partitions what several edits affect was worked out at once."""
+    """How often what edits of a partition affect was worked out."""
     made = []
     monkeypatch.setattr(changes, "affected", lambda *given, **named: made.append(given) or affected(*given, **named))
     return made

@@ -19,6 +19,7 @@ from tidemill.expressions.types import BOOL
 from tidemill.expressions.windows.binding import BoundWindows
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, ValueCall, value_fields
 from tidemill.expressions.windows.calls import ONCE_IS_ENOUGH
+from tidemill.expressions.windows.in_order import is_of_group
 
 
 def group_whole_partitions(graph: Graph) -> Graph:
@@ -68,13 +69,12 @@ class _Grouped:
 
 def _grouped(bound: BoundWindows, call: BoundWindowCall) -> _Grouped | None:
     """Return a call as an aggregate of the group that its partition is; None where it is none."""
-    if not isinstance(call, (AggregateCall, ValueCall)) or not call.frame.whole:
+    if not is_of_group(call):
         return None
+    assert isinstance(call, AggregateCall | ValueCall)
     columns, windows = bound.columns, bound.windows
     order = tuple(OrderKey(columns[o.column][1], o.descending, o.nulls_first) for o in (*windows.order, *windows.ties))
     if isinstance(call, ValueCall):
-        if call.function == "nth_value":
-            return None
         function, value = call.function.removesuffix("_value"), columns[call.column][1]
         known = BoundCall("not", (BoundCall("is_null", (value,), BOOL),), BOOL) if call.ignore_nulls else None
         return _Grouped(Grouped(function, value, call.output, known, order))

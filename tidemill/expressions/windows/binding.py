@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -30,7 +30,19 @@ from tidemill.expressions.windows.bound import (
 from tidemill.expressions.windows.calls import RANKINGS, Strategy, WindowCall, holds_its_frame
 from tidemill.expressions.windows.frames import Frame, offset_for
 from tidemill.expressions.windows.functions import WindowFunction
-from tidemill.expressions.windows.in_order import SEVERAL_COORDINATES, WHOLE, looks_at_all
+from tidemill.expressions.windows.in_order import (
+    GROUPED,
+    IN_ORDER,
+    NUMBERED,
+    RECOMPUTED,
+    SEVERAL_COORDINATES,
+    SUMMED,
+    Rendering,
+    cost_of_group,
+    costs_in_order,
+    is_of_group,
+    looks_at_all,
+)
 
 
 @attrs.frozen
@@ -80,18 +92,36 @@ class BoundWindows:
         return self.windows.describe(shown) + (f" of each {partition}" if partition else "") + f", {how}"
 
     def _chosen(self, coordinates: int) -> str:
-        """Return how calls are kept up to date where nothing was asked for, and what costs whole partitions."""
-        names: dict[str, list[str]] = {}
-        look_at_all = self.look_at_all
-        for name, reason in look_at_all.items():
-            names.setdefault(reason, []).append(name)
-        reasons = [f"{', '.join(some)}: {reason}" for reason, some in names.items() if reason not in WHOLE]
+        """Return how calls are kept up to date where nothing was asked for."""
+        in_order = any(one.how == IN_ORDER for _, one in self.renderings(coordinates))
+        return "in order or recompute (auto)" if in_order else "recompute (auto)"
+
+    def renderings(self, coordinates: int = 1, most: int | None = None) -> Iterator[tuple[str, Rendering]]:
+        """Iterate over the names of calls, and how each is kept up to date: see `describe`."""
+        calls = dict(zip(self.windows.names, self.windows.calls, strict=True))
+        of_groups = {name for name, call in calls.items() if self.strategy == "auto" and is_of_group(call)}
+        together = {name: call for name, call in calls.items() if name not in of_groups}
+        whole = {name: reason for name, reason in self.look_at_all.items() if name in together}
         if coordinates > 1:
-            reasons = [SEVERAL_COORDINATES]
-        if reasons:
-            return f"recompute (auto), a change costs its whole partition ({'; '.join(reasons)})"
-        every = len(look_at_all) == len(self.windows.calls)  # a pass takes calls over whole partitions from the others
-        return "recompute (auto)" if every else "in order or recompute (auto)"
+            whole = dict.fromkeys(together, SEVERAL_COORDINATES)
+        costs = costs_in_order(together)
+        for name, call in calls.items():
+            if most is not None and self.numbers_rows:
+                yield name, Rendering(NUMBERED, f"the first {most} rows at most")
+            elif self.strategy == "prefix_sum":
+                yield name, Rendering(SUMMED, "the logarithm of its partition for each value it changes", asked=True)
+            elif self.hold_frames:
+                names = ", ".join(self.hold_frames)
+                yield name, Rendering(RECOMPUTED, f"its partition, since sums would hold all that frames do of {names}")
+            elif self.strategy == "recompute":
+                yield name, Rendering(RECOMPUTED, "its partition", asked=True)
+            elif name in of_groups:
+                yield name, Rendering(GROUPED, cost_of_group(call))
+            elif whole:
+                reason = whole.get(name, f"it is computed with {', '.join(whole)}")
+                yield name, Rendering(RECOMPUTED, f"its partition, since {reason}")
+            else:
+                yield name, Rendering(IN_ORDER, costs[name], asked=self.strategy == "ordered")
 
 
 def bind_windows(

@@ -17,8 +17,9 @@ A step of a partition with `n` rows takes edits, rows that come or go, and gives
   output is kept. `range_partitions` evaluates ranges of one partition apart from one another, for Spark.
 - `frame`: the row ranges of frames, at most three for each row. `evaluate` and `aggregates` (`distinct` ones apart) are
   what values come from, of whole partitions and of what is cut out alike.
-- `summaries`: what stands for the rows that are not cut out, of frames that go on to an end of the partition.
-- `scalar`: the one fast path, for a few edits near one another: there a call of NumPy's costs more than its work.
+- `summaries`: what stands for the rows that are not cut out, of frames that go on to an end of the partition, and the
+  nearest values of calls that pass over NULLs.
+- `scalar`: the one fast path, for values over a few rows: there a call of NumPy's costs more than its work.
 - `on_close`: rows that come in order, given once no frame of theirs can change.
 
 Mathematics

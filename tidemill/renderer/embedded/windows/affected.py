@@ -32,7 +32,7 @@ from tidemill.expressions.windows.bound import (
 from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Offset
 from tidemill.expressions.windows.in_order import adds_up_first_values, looks_at_all
 from tidemill.renderer.embedded.kernels.codec import float_codes, float_values
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.trace.stored_order import begins_of
 from tidemill.renderer.embedded.windows.chunks import Edits, edited
 from tidemill.renderer.embedded.windows.early_stop import EarlyStop, RowOffsets, decisive, known_place
@@ -63,7 +63,10 @@ class Reach:
     values: tuple[tuple[Offset, Offset], ...] = ()
     """For each RANGE frame by value how far it begins and ends from its row."""
     known: tuple[tuple[int, int, int], ...] = ()
-    """For some columns, how many of their values that are not NULL are looked at before a row, and after."""
+    """For some columns, how many of their values that are not NULL are looked at before a row, and after.
+
+    Those that are not among the rows cut out are known by summaries, however far off they are.
+    """
     counts_rows: bool = False
     """Whether it matters how many rows are before a row."""
     counts_groups: bool = False
@@ -115,6 +118,11 @@ class Reach:
         if not self.decisive or self.to_first == self.to_last:
             return None
         return EarlyStop(tuple(dict.fromkeys(self.decisive)), summarise, self.to_last)
+
+    @property
+    def looks_around(self) -> bool:
+        """Whether frames have other rows than the row's peers, of those that are not summarised."""
+        return self.rows != (0, 0) or self.groups != (0, 0) or bool(self.values or self.offsets)
 
     @property
     def looks_for_rows(self) -> bool:
@@ -231,7 +239,8 @@ class _Finder:
         whole_groups: bool = False,
     ) -> None:
         self._index, self._edits, self._reach, self._by, self._dtype = index, edits, reach, by, dtype
-        self._whole_groups = whole_groups or (reach.peers and (reach.rows != (0, 0) or reach.looks_for_rows))
+        looks = reach.known or reach.offsets or (reach.endless is not None and not reach.endless.peers)
+        self._whole_groups = whole_groups or (reach.peers and bool(reach.rows != (0, 0) or looks))
         """Whether bounds are not between peer groups anyway."""
 
     @property
@@ -261,7 +270,11 @@ class _Finder:
 
     def _peers(self, edits: Edits) -> tuple[Ints, Ints]:
         """Return from where to where the peers of edited rows are."""
-        index, first, last = self._index, edits.places.copy(), edits.ends
+        index = self._index
+        if index.peers_by_number:
+            numbers = index.order.number(edits.rows[self._by.column])
+            return index.places_of_numbers(numbers), index.places_of_numbers(numbers, right=True)
+        first, last = edits.places.copy(), edits.ends
         peers = index.are_peers(first - 1, edits.rows)
         if peers.any():
             first[peers] = index.peers_start(first.compress(peers) - 1)
@@ -358,14 +371,12 @@ class _Finder:
         before, sizes = self._index.spans(first, end), end - first
         at = edits.places + (sizes.cumsum() - sizes - first).repeat(ends - begins)
         after = edited(before, edits._replace(places=at))
-        return self._groups_of(after, sizes + np.add.reduceat(edits.copies, begins)) - self._groups_of(before, sizes)
-
-    def _groups_of(self, codes: Codes, sizes: Ints) -> Ints:
-        """Return how many peer groups there are in parts of rows of some sizes, each of which begins one."""
-        new, ends = begins_of(codes, self._index.by), sizes.cumsum()
-        new[(ends - sizes).compress(sizes > 0)] = True
+        sizes = np.concatenate((sizes, sizes + np.add.reduceat(edits.copies, begins)))
+        new, ends = begins_of(np.concatenate((before, after), axis=1), self._index.by), sizes.cumsum()
+        new[(ends - sizes).compress(sizes > 0)] = True  # each run begins one
         counts = prefix_counts(new)
-        return counts.take(ends) - counts.take(ends - sizes)
+        groups: Ints = counts.take(ends) - counts.take(ends - sizes)
+        return groups[len(begins) :] - groups[: len(begins)]
 
     # -- which rows they look at ---------------------------------------------------------------------------------------
 
@@ -373,6 +384,8 @@ class _Finder:
         """Return from where to where the frames go of the rows of runs, given by their first edits and their last."""
         index, reach, size = self._index, self._reach, self._index.size
         low, high = low.take(begins), high.take(last)
+        if not reach.looks_around:
+            return low, high
         first, end = low - min(reach.rows[0], size), high + min(reach.rows[1], size)
         if reach.groups != (0, 0):
             first = np.minimum(first, self._moved(low, -reach.groups[0]))
@@ -382,14 +395,10 @@ class _Finder:
             for start, stop in reach.values:
                 first = np.minimum(first, self._by_value(least, start, nulls[0], up=False))
                 end = np.maximum(end, self._by_value(greatest, stop, nulls[1], up=True))
-        for number, run in enumerate(zip(low.tolist(), high.tolist(), strict=True) if reach.looks_for_rows else ()):
+        for number, run in enumerate(zip(low.tolist(), high.tolist(), strict=True) if reach.offsets else ()):
             edits = self._edits.part(begins.item(number), last.item(number) + 1)
-            bounds = [offsets.looked_at(index, range(*run), edits, self._edited) for offsets in reach.offsets]
-            for column, before, after in reach.known:
-                bounds.append(
-                    (known_place(index, column, run[0], before, back=True), known_place(index, column, run[1], after))
-                )
-            for bound, stop in bounds:
+            for offsets in reach.offsets:
+                bound, stop = offsets.looked_at(index, range(*run), edits, self._edited)
                 first[number], end[number] = min(first[number], bound), max(end[number], stop)
         return self.whole_groups(np.maximum(first, 0), np.minimum(end, size))
 

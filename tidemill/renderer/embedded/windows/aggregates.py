@@ -42,7 +42,7 @@ from tidemill.renderer.embedded.windows.frame import (
     over_groups,
     prefix_counts,
 )
-from tidemill.renderer.embedded.windows.summaries import MANTISSA, Extreme, Summary, exact_floats
+from tidemill.renderer.embedded.windows.summaries import ALL, MANTISSA, Extreme, Summary, exact_floats
 
 TRUE: Final = 1
 """The code of true."""
@@ -357,23 +357,44 @@ def _greatest_of(numbers: Ints, parts: Sequence[Part]) -> Ints:
 
 def _lists(rows: Partitions, call: AggregateCall) -> Ints:
     """Return the numbers of the lists of each frame's values, in the window's order or, without one, by value."""
-    column, condition = call.aggregate.column, call.aggregate.condition
-    assert column is not None
-    codes, parts = rows.codes(column), frame_parts(rows, call.frame)
+    condition, wanted = call.aggregate.condition, slice(None) if rows.wanted is None else rows.wanted
+    codes, parts = rows.codes(_column(call)), frame_parts(rows, call.frame)
     if condition is not None:
         taken = rows.codes(condition) == TRUE
         before = prefix_counts(taken)
         codes, parts = codes[taken], [(before.take(start), before.take(end)) for start, end in parts]
+    parts = [(start[wanted], end[wanted]) for start, end in parts]
+    in_front, behind = _listed_beyond(rows, call)
+    number = rows.number[wanted]
     lengths = np.sum([end - start for start, end in parts], axis=0)
+    lengths += np.array([len(a) + len(b) for a, b in zip(in_front, behind, strict=True)]).take(number)
     if lengths.max(initial=0) > MOST_VALUES:
-        raise RefusedError(int(lengths.argmax()), "overflow")
+        raise RefusedError(int(rows.places[wanted][lengths.argmax()]), "overflow")
     values = codes.tolist()
     runs = zip(*(zip(start.tolist(), end.tolist(), strict=True) for start, end in parts), strict=True)
-    found = [tuple(chain.from_iterable(values[a:b] for a, b in run)) for run in runs]
+    inside = (chain.from_iterable(values[a:b] for a, b in run) for run in runs)
+    found = [(*in_front[n], *some, *behind[n]) for n, some in zip(number.tolist(), inside, strict=True)]
     if not rows.windows.order:
-        ranks = dict(zip(values, order_ranks(codes, rows.types[column], rows.interner).tolist(), strict=True))
+        ranks = dict(zip(values, order_ranks(codes, rows.types[_column(call)], rows.interner).tolist(), strict=True))
         found = [tuple(sorted(some, key=ranks.__getitem__)) for some in found]
-    return np.array([rows.interner.number(some) for some in found], np.int64)
+    result = np.full(len(rows), NULL)
+    result[wanted] = [rows.interner.number(some) for some in found]
+    return result
+
+
+def _listed_beyond(rows: Partitions, call: AggregateCall) -> Sequence[Sequence[Sequence[int]]]:
+    """Return for each partition the values of the rows that are not here, in front and behind."""
+    condition, kind = call.aggregate.condition, "last" if call.frame.start is None else "first"
+    found = rows.at_ends(call.frame, Summary(kind, _column(call), ALL))
+    if found is None:
+        return [[()] * len(rows.starts)] * 2
+    taken = None if condition is None else rows.at_ends(call.frame, Summary(kind, condition, ALL))
+    if taken is None:
+        return found
+    return [
+        [[v for v, mark in zip(*pair, strict=True) if mark == TRUE] for pair in zip(*ends, strict=True)]
+        for ends in zip(found, taken, strict=True)
+    ]
 
 
 _AGGREGATES: Final[dict[str, Callable[[Partitions, AggregateCall], Ints]]] = {

@@ -23,7 +23,6 @@ from tidemill.renderer.embedded.windows.evaluate import call_values
 from tidemill.renderer.embedded.windows.frame import Excerpt, Partitions
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.ordering import run_lengths
-from tidemill.renderer.embedded.windows.scalar import FEW, run_of_few
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, summariser
 
 BLOCK: Final = 1 << 15
@@ -74,10 +73,7 @@ class Evaluator:
         parts: list[_Part] = []
         for index, edits in partitions:
             dtype = self.types[by.column]
-            runs = run_of_few(index, edits, self.reach, by, dtype, self.stop) if len(edits.places) <= FEW else None
-            if runs is None:
-                runs = affected(index, edits, self.reach, by, dtype, stop=self.stop)
-            parts += _parts(index, edits, runs)
+            parts += _parts(index, edits, affected(index, edits, self.reach, by, dtype, stop=self.stop))
         for block in _blocks(parts):
             cuts = _Cuts(block)
             rows = Partitions(self.windows, self.types, cuts, self.interner, self._excerpt(block))

@@ -237,11 +237,8 @@ def known_place(index: OrderIndex, column: int, place: int, count: int, *, back:
     """
     if not count:
         return place
-    wanted = Summary("known", column)
-    for start, codes, of_part in index.walk(place, back=back):
-        there = of_part(wanted, _SUMMARISE)
-        if there >= count:
-            known = (codes[column] != NULL).nonzero()[0]
-            return start + (int(known[-count]) if back else int(known[count - 1]) + 1)
-        count -= there
+    for places, _ in index.values_from(column, place, back=back):
+        if len(places) >= count:
+            return places.item(-count) if back else places.item(count - 1) + 1
+        count -= len(places)
     return 0 if back else index.size

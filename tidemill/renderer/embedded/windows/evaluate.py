@@ -21,6 +21,9 @@ from tidemill.renderer.embedded.windows.frame import Part, Partitions, RefusedEr
 from tidemill.renderer.embedded.windows.ordering import GivenRows, chunks, in_order
 from tidemill.renderer.embedded.windows.summaries import Summary
 
+_FARTHEST: Final = 1 << 62
+"""From whichever row, what is so far away is beyond all."""
+
 
 def recompute(windows: Windows, types: Sequence[DType], given: GivenRows, interner: Interner) -> tuple[Ints, Codes]:
     """Return each row of some partitions, as often as its count says, and the calls' values for it.
@@ -114,25 +117,39 @@ def _value_at_offset(rows: Partitions, call: OffsetCall) -> Ints:
         inside = places >= rows.first if far < 0 else places < rows.end
         return np.where(inside, codes.take(places, mode="clip"), default)
     offsets = rows.argument(call.offset)
-    far = np.minimum(np.maximum(offsets, -len(rows)), len(rows))
+    far = np.minimum(np.maximum(offsets, -_FARTHEST), _FARTHEST)
     distance = far if call.function == "lead" else -far
-    known = rows.known(call.column) if call.ignore_nulls else None
-    if known is None:
+    if call.ignore_nulls and (rows.excerpt is not None or rows.known(call.column) is not None):
+        found, inside = _value_counted(rows, call, codes, distance)
+    else:
         places = rows.places + distance
         inside = (places >= rows.first) & (places < rows.end)
         found = codes.take(places, mode="clip")
-    else:
-        before = prefix_counts(known)
-        # Values are counted from the first one at or after the row, and those before it from there back.
-        own = np.where(distance > 0, before[1:] - 1, before[:-1])
-        ranks = own + distance
-        inside = (ranks >= before.take(rows.first)) & (ranks < before.take(rows.end))
-        values = codes[known]
-        found = values.take(ranks, mode="clip") if len(values) else codes
-        itself = distance == 0
-        inside, found = inside | itself, np.where(itself, codes, found)
     result = np.where(inside, found, default)
     return np.where(offsets == NULL, NULL, result) if (offsets == NULL).any() else result
+
+
+def _value_counted(rows: Partitions, call: OffsetCall, codes: Codes, distance: Ints) -> tuple[Ints, Bools]:
+    """Return the value so many values away from each row, and whether there is one; at no distance, the row's own."""
+    known = codes != NULL
+    before = prefix_counts(known)
+    first = before.take(rows.first)
+    # Values are counted from the first one at or after the row, and those before it from there back.
+    ranks = np.where(distance > 0, before[1:] - 1, before[:-1]) + distance - first
+    counts = before.take(rows.end) - first
+    inside = (ranks >= 0) & (ranks < counts)
+    found = codes.compress(known).take(ranks + first, mode="clip") if before[-1] else codes
+    if rows.excerpt is not None:
+        most = max(abs(distance.item()), 1)
+        if distance.item() < 0:
+            end = _table(rows.excerpt.before(Summary("last known", call.column, most)))
+            value, some = end.at(rows, ranks + end.counts.repeat(rows.sizes))
+        else:
+            end = _table(rows.excerpt.behind(Summary("first known", call.column, most)))
+            value, some = end.at(rows, ranks - counts)
+        found, inside = np.where(some, value, found), inside | some
+    itself = distance == 0
+    return np.where(itself, codes, found), inside | itself
 
 
 # -- values in frames --------------------------------------------------------------------------------------------------

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from tidemill.renderer.embedded.kernels.codec import has_codes_in_order
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredPage, begins_of
 from tidemill.renderer.embedded.windows.chunks import EVERY, Chunk, Edits, StoredChunk, divided, edited, places_from
@@ -65,7 +65,7 @@ class OrderIndex:
         found = OrderIndex((), *by)
         found._stored = [StoredChunk(page, found._numbers) for page in pages]
         found._hold([*found._stored])
-        found.number_at(0)  # it was read to see whose rows these are, and counts as held from now on
+        found.pieces(0, 1)  # it was read to see whose rows these are, and counts as held from now on
         return found
 
     def state(self) -> list[Chunk]:
@@ -82,6 +82,8 @@ class OrderIndex:
             chunk.starts = None
         self._count()
         self._before, self._behind = RunningSummaries(), RunningSummaries(backwards=True)
+        self._may_have: dict[int, Bools] = {}
+        """Of some columns, which chunks may have rows with a value: those not looked at yet, and those that have."""
 
     def _count(self) -> None:
         """Make the directory anew."""
@@ -329,10 +331,7 @@ class OrderIndex:
         """Return whether the row at each place, if there is one, is a peer of the given one."""
         found = (places >= 0) & (places < self.size)
         inside, rows = places.compress(found), rows.compress(found, axis=1)
-        if self.peers_by_number:
-            found[found] = self.numbers_at(inside) == self._numbers(rows)
-        else:
-            found[found] = (self.rows_at(inside)[self.by] == rows[self.by]).all(axis=0)
+        found[found] = (self.rows_at(inside)[self.by] == rows[self.by]).all(axis=0)
         return found
 
     def peers_start(self, places: Ints) -> Ints:
@@ -351,61 +350,6 @@ class OrderIndex:
         found = places.copy()
         found[there] = self.places_of_numbers(self.numbers_at(places.compress(there) - back), right=back > 0)
         return found
-
-    # -- counting: of one place, as few edits need it ------------------------------------------------------------------
-
-    def is_peer(self, place: int, row: Ints) -> bool:
-        """Return whether there is a row at a place that is a peer of another."""
-        if not 0 <= place < self.size:
-            return False
-        chunk, at = self._at(place)
-        codes = self._chunks[chunk].codes
-        for by in self.by:  # noqa: SIM110 - twice as fast as all() of a generator, and each change asks
-            if codes.item(by, at) != row.item(by):
-                return False
-        return True
-
-    def place_of_number(self, number: int, *, right: bool) -> int:
-        """Return what `places_of_numbers` does of one number."""
-        side: Literal["left", "right"] = "right" if right else "left"
-        chunk = max(int(self._firsts.searchsorted(number, side)) - 1, 0)
-        return int(self._ends[chunk] + self._chunks[chunk].leads.searchsorted(number, side))
-
-    def count_groups(self, place: int) -> int:
-        """Return how many peer groups begin before a place."""
-        if place >= self.size:
-            return self.groups
-        chunk, at = self._at(place)
-        return self._groups_before.item(chunk) + int(self._starts(chunk).searchsorted(at))
-
-    def start_of_group(self, group: int) -> int:
-        """Return what `group_starts` does of one group."""
-        if group >= self.groups:
-            return self.size
-        before, group = self._groups_before, max(group, 0)
-        chunk = int(before.searchsorted(group, "right")) - 1
-        return int(self._ends[chunk] + self._starts(chunk)[group - before[chunk]])
-
-    def start_of_peers(self, place: int) -> int:
-        """Return what `peers_start` does of one place."""
-        if place >= self.size:
-            return self.size
-        if self.peers_by_number:
-            return self.place_of_number(self.number_at(place), right=False)
-        return self.start_of_group(self.count_groups(place + 1) - 1)
-
-    def end_of_peers(self, place: int) -> int:
-        """Return what `peers_end` does of one place."""
-        if place <= 0:
-            return 0
-        if self.peers_by_number:
-            return self.place_of_number(self.number_at(place - 1), right=True)
-        return self.start_of_group(self.count_groups(place))
-
-    def number_at(self, place: int) -> int:
-        """Return the sort number of the row at a place."""
-        chunk, at = self._at(place)
-        return self._chunks[chunk].leads.item(at)
 
     # -- cutting out and summarising -----------------------------------------------------------------------------------
 
@@ -456,11 +400,44 @@ class OrderIndex:
             here = self._chunks[number]
             yield self._ends.item(number), here.codes, here.summary
 
+    def values_from(self, column: int, place: int, *, back: bool = False) -> Iterator[tuple[Ints, Ints]]:
+        """Iterate over the rows with a value in a column from a place on, or back from it, chunk by chunk.
+
+        These are places and codes, those of each chunk in the order. Chunks known to have none are passed over at once.
+        """
+        chunk, at = self._at(place)
+        there = self._may_have.setdefault(column, np.ones(len(self._chunks), np.bool_))
+        others = there[:chunk].nonzero()[0][::-1] if back else there[chunk + 1 :].nonzero()[0] + chunk + 1
+        for number in chain([chunk] if chunk < len(self._chunks) and there[chunk] else [], others):
+            codes = self._chunks[number].codes[column]
+            known = (codes != NULL).nonzero()[0]
+            there[number] = len(known) > 0
+            if number == chunk:
+                known = known[: known.searchsorted(at)] if back else known[known.searchsorted(at) :]
+            if len(known):
+                yield known + self._ends.item(number), codes.take(known)
+
+    def _nearest(self, place: int, wanted: Summary, *, back: bool) -> tuple[int, ...]:
+        """Return the codes at an end, which is at this place."""
+        if wanted.kind in ("first", "last"):
+            low, high = (max(place - wanted.most, 0), place) if back else (place, min(place + wanted.most, self.size))
+            return tuple(chain.from_iterable([piece[wanted.column].tolist() for piece in self.pieces(low, high)]))
+        found: list[int] = []
+        for _, codes in self.values_from(wanted.column, place, back=back):
+            more = wanted.most - len(found)
+            found = codes[-more:].tolist() + found if back else found + codes[:more].tolist()
+            if len(found) == wanted.most:
+                break
+        return tuple(found)
+
     def before(self, place: int, wanted: Summary, summarise: Summarise) -> Any:
         """Return the summary of the rows before a place.
 
-        Cost: a part of a chunk, and the chunks in front that nobody asked for since one of them was changed.
+        Cost: a part of a chunk, and the chunks in front that nobody asked for since one of them was changed; for the
+        last values the chunks that these are in.
         """
+        if wanted.kind in ("last", "last known"):
+            return self._nearest(place, wanted, back=True)
         chunk, at = self._at(place)
         whole = self._before.of(wanted, chunk, lambda number: self._chunks[number].summary(wanted, summarise))
         rest = [summarise(wanted, self._chunks[chunk].codes[wanted.column, :at])] if at else []
@@ -468,6 +445,8 @@ class OrderIndex:
 
     def behind(self, place: int, wanted: Summary, summarise: Summarise) -> Any:
         """Return the summary of the rows from a place on, as `before` does."""
+        if wanted.kind in ("first", "first known"):
+            return self._nearest(place, wanted, back=False)
         chunk, at = self._at(place)
         count = len(self._chunks) - chunk - (at > 0)
         whole = self._behind.of(wanted, count, lambda number: self._chunks[-1 - number].summary(wanted, summarise))
@@ -507,6 +486,8 @@ class OrderIndex:
         self._behind.forget(len(self._chunks) - number - 1)
         made = self._split(edited(old.codes, edits), 2 * CHUNK)
         self._chunks[number : number + 1] = made
+        for column, there in self._may_have.items():
+            self._may_have[column] = np.concatenate((there[:number], [True] * len(made), there[number + 1 :]))
         self._near, self._leads, self._begins = (0, 0, 0), None, None
         # A chunk whose first row was put in, or before which the last row was, may begin with another peer group.
         next_one = number + len(made)

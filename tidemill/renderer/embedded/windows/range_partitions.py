@@ -7,7 +7,7 @@ elsewhere may look at. From all this, put together in the order of the ranges, e
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -24,6 +24,8 @@ from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.summaries import Summary, summariser, together
 
 Summaries = dict[Summary, Any]
+MOST_BETWEEN: Final = 1 << 12
+"""Codes at an end of a range that others are told."""
 
 
 @attrs.frozen
@@ -67,13 +69,15 @@ def can_be_divided(windows: Windows, types: Sequence[DType]) -> bool:
     """Return whether values of some rows are worked out from the rows around them and from what others come to.
 
     Not where rows say how far they look, which those of other ranges do not know, nor where others come to values
-    that are compared, not codes.
+    that are compared, not codes, or to very many.
     """
     reach = Reach.of(windows, types)
     if reach is None or reach.offsets:
         return False
     asked = summaries_asked(windows, types)
-    return all(has_codes_in_order(types[d.column]) for d in asked if d.kind in ("least", "greatest"))
+    return max((d.most for d in asked), default=0) <= MOST_BETWEEN and all(
+        has_codes_in_order(types[d.column]) for d in asked if d.kind in ("least", "greatest")
+    )
 
 
 def summaries_asked(windows: Windows, types: Sequence[DType]) -> tuple[Summary, ...]:

@@ -6,6 +6,7 @@ has all of them needs their number, their exact sum, or their least or greatest 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -29,10 +30,11 @@ from tidemill.renderer.embedded.kernels.long_decimals import values_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints
 
 __all__ = [
-    "MANTISSA", "Extreme", "RunningSummaries", "Summarise", "Summary", "exact_floats", "summariser",
+    "ALL", "MANTISSA", "Extreme", "RunningSummaries", "Summarise", "Summary", "exact_floats", "summariser",
     "together",
 ]  # fmt: skip
 
+ALL: Final = sys.maxsize
 MANTISSA: Final = 53
 _HALF: Final = 32
 _LOW: Final = (1 << _HALF) - 1
@@ -51,7 +53,7 @@ class Summary(NamedTuple):
     """
     column: int
     most: int = 1
-    """How many codes from an end on."""
+    """How many codes from an end on; `ALL` of them."""
 
 
 class Extreme(NamedTuple):
