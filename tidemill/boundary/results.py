@@ -207,6 +207,20 @@ class Updates(_Table):
         times = self._times[0].tolist() if len(self._times) == 1 else map(tuple, self._times.T.tolist())
         return iter(list(zip(rows, times, self._counts.tolist(), strict=True)))
 
+    @property
+    def times(self) -> Ints:
+        """A row for each coordinate of time."""
+        return self._times
+
+    @property
+    def diffs(self) -> Ints:
+        """How often each row came, or with a minus went."""
+        return self._counts
+
+    def columns(self) -> list[Any]:
+        """Return the schema's columns as they are, in no order."""
+        return list(self._columns.columns if isinstance(self._columns, pa.Table) else self._columns)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Updates) and list(self) == list(other)
 
@@ -312,6 +326,19 @@ def following(updates: Updates, fed: Fed) -> Updates:
     """Return updates of an output whose feeds go on from what these have come to so far."""
     updates._fed = fed  # noqa: SLF001 - for engines, which make updates, it is nothing
     return updates
+
+
+def changes_beyond(updates: Updates, lower: Antichain) -> Updates:
+    """Return those of some updates that are beyond a frontier, which is theirs to begin with."""
+    columns, times, diffs = updates._columns, updates._times, updates._counts  # noqa: SLF001 - the same module
+    if not updates.lower.dominates(lower):
+        some = np.zeros(len(diffs), np.bool_)
+        for element in lower.elements:
+            some |= np.greater_equal(times, np.array(element)[:, None]).all(axis=0)
+        if not some.all():
+            columns, times, diffs = updates._table.filter(pa.array(some)), times[:, some], diffs[some]  # noqa: SLF001
+    coordinates, is_sorted = updates._coordinates, updates._sorted  # noqa: SLF001
+    return Updates(updates.schema, coordinates, columns, times, diffs, lower, updates.upper, is_sorted=is_sorted)
 
 
 class Rows(_Table):

@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from tidemill.boundary.results import Updates
 from tidemill.errors import StateError
+from tidemill.renderer.durable.output_changes import StepChanges
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.whole_file import put_in_place, sync_folder
 from tidemill.renderer.runs.interrupts import deferred, let_through
@@ -84,9 +85,9 @@ class _Spares:
 class Changelogs:
     """All folders of changes of a run: in each there is one for each of some outputs."""
 
-    def __init__(self, executor: EmbeddedExecutor, state: str, *, is_begun: bool) -> None:
-        """Prepare for them; where the state is not ``is_begun``, no step was taken yet."""
+    def __init__(self, executor: EmbeddedExecutor, state: str, changes: StepChanges) -> None:
         self._executor = executor
+        self._changes = changes
         self._state = state
         """What tells the run's state from all others."""
         self._outputs = executor.graph.outputs
@@ -98,8 +99,6 @@ class Changelogs:
         self._unsynced: Moves = ()
         """Files that are where they are seen, and may not be after a failure of the machine."""
         self._spares = _Spares(self._synced)
-        self._at_start = {} if is_begun or not executor.compiled.eager else self._held()
-        """What outputs hold before the first step, by their names; nothing once that is taken."""
 
     def restore(self, listing: Mapping[str, Sequence[str]], shown: Moves) -> None:
         """Go on with what a commit names, and publish what was committed with it."""
@@ -115,10 +114,11 @@ class Changelogs:
 
     def follow(self, listing: Mapping[str, Sequence[str]]) -> None:
         """Write what a commit names from now on, and nothing else."""
+        before = self._followed()
         self._listing = {path: list(outputs) for path, outputs in listing.items() if outputs}
         followed = self._followed()
-        for output, operator in self._executor.compiled.outputs.items():
-            operator.has_followers = output.name in followed
+        for name in before ^ followed:
+            self._executor.follow(self._outputs[name], on=name in followed)
 
     def _followed(self) -> set[str]:
         return {name for outputs in self._listing.values() for name in outputs}
@@ -166,7 +166,7 @@ class Changelogs:
     def write(self, step: int) -> Moves:
         """Write the updates of the step at hand where nobody sees them yet; return where they are to go."""
         self.publish()  # what could not be published before: readers see the steps in their order
-        updates = {name: self._updates(name) for name in self._followed()}
+        updates = {name: self._changes.of(name) for name in self._followed()}
         moves = [
             self._written(step, folder, updates[name])
             for path, outputs in self._listing.items()
@@ -178,11 +178,6 @@ class Changelogs:
             self._unsynced = ()
         return (*self._unsynced, *moves)
 
-    def _updates(self, name: str) -> list[Updates]:
-        """Return the updates of an output that are to be in the files of the step at hand."""
-        updates = self._executor.step_updates(self._outputs[name])
-        return [part for part in (self._at_start.get(name), updates) if part is not None and len(part)]
-
     def _written(self, step: int, folder: Path, updates: Sequence[Updates]) -> tuple[str, str]:
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
@@ -193,19 +188,9 @@ class Changelogs:
             os.fsync(file.fileno())
         return str(hidden), str(folder / f"step-{step:010}.parquet")
 
-    def _held(self) -> dict[str, Updates]:
-        """Return all updates that outputs hold, by the outputs' names."""
-        compiled, found = self._executor.compiled, dict[str, Updates]()
-        for name, node in self._outputs.items():
-            output = compiled.outputs[node]
-            block = output.spine.all_updates()
-            found[name] = self._executor.updates(node.schema, block, output.frontier.lower, output.frontier.upper)
-        return found
-
     def committed(self, moves: Moves) -> None:
         """Take note that files are committed, which are to be published."""
         self._unpublished = moves[len(self._unsynced) :]
-        self._at_start = {}
 
     def _synced(self, folder: Path) -> None:
         """Take note that the disk knows of all moves in a folder."""

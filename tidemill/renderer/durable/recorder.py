@@ -6,21 +6,25 @@ import contextlib
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from tidemill.boundary.results import Updates
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError
 from tidemill.renderer.durable.changelog import Changelogs
 from tidemill.renderer.durable.journal import Event, Journal
+from tidemill.renderer.durable.kept_changes import KeptChanges
 from tidemill.renderer.durable.large_changes import LargeChanges
+from tidemill.renderer.durable.output_changes import OutputShapes, StepChanges
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.state import save
+from tidemill.renderer.runs.executor import Cursor
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
@@ -54,8 +58,11 @@ class StepRecorder:
         self._checkpoint_every = checkpoint_every
         self._rows_since_base = replayed_rows
         self._journal = Journal()
-        self._changelogs = Changelogs(executor, log.base.id, is_begun=log.last.step > 0)
+        self._changes = StepChanges(executor, is_begun=log.last.step > 0)
+        self._changelogs = Changelogs(executor, log.base.id, self._changes)
         self._changelogs.restore(log.last.changelogs, log.last.shown)
+        self._kept = KeptChanges(log.folder, lambda: log.entries, OutputShapes.of(executor.graph))
+        log.carry = self._kept.carried
 
     # -- what is queued -----------------------------------------------------------------------------------------------
 
@@ -85,12 +92,16 @@ class StepRecorder:
         rest = {"sources": sources, "changelogs": self._changelogs.listing(), "shown": moves}
         if replayable:
             events, arrays = self._journal.record()
-            log.commit(events, arrays, {node.name: frontier.elements for node, frontier in inputs.items()}, **rest)
+            listing, packed = self._changes.record(self._executor.graph.outputs)
+            frontiers = {node.name: frontier.elements for node, frontier in inputs.items()}
+            changes = {"changes": listing, "upto": self._changes.frontiers()}
+            log.commit(events, {**arrays, **packed}, frontiers, changes, **rest)
             self._rows_since_base += self._journal.rows
         else:
-            with self._checkpointing():
+            with self._checkpointing(), self._carrying_step():
                 log.commit_state(lambda path: self._save(path, inputs), **rest)
             self._rows_since_base = 0
+        self._changes.committed()
         self._journal.clear()
         self._changelogs.committed(moves)
         try:
@@ -178,6 +189,34 @@ class StepRecorder:
                 self._spill_store.store.base = base
             raise
 
+    @contextlib.contextmanager
+    def _carrying_step(self) -> Iterator[None]:
+        """Within the block the step at hand is in the checkpoint, and so are its changes among those that are kept."""
+        self._log.carry = lambda base: self._kept.carried(base, self._changes)
+        try:
+            yield
+        finally:
+            self._log.carry = self._kept.carried
+
+    # -- subscribers --------------------------------------------------------------------------------------------------
+
+    def cursors(self) -> Mapping[str, Cursor]:
+        return self._kept.cursors()
+
+    def move_cursor(self, name: str, cursor: Cursor | None) -> None:
+        cursors = {n: c for n, c in self._log.last.cursors.items() if n != name}
+        if cursor is not None:
+            cursors[name] = cursor.output, None if cursor.upto is None else cursor.upto.elements
+        with deferred():
+            self._log.note(f"where {name!r} is was not written down", cursors=cursors)
+
+    def changes_since(self, output: str, frontier: Antichain, most: int) -> list[Updates]:
+        return self._kept.changes_since(output, frontier, most)
+
+    def keep_for(self, readers: Callable[[], Mapping[str, Sequence[Antichain]]]) -> None:
+        self._kept.keep_for(readers)
+
     def close(self) -> None:
         self._changelogs.close()
+        self._kept.close()
         self._log.close()
