@@ -217,9 +217,9 @@ class Updates(_Table):
         """How often each row came, or with a minus went."""
         return self._counts
 
-    def columns(self) -> list[Any]:
+    def columns(self) -> pa.Table:
         """Return the schema's columns as they are, in no order."""
-        return list(self._columns.columns if isinstance(self._columns, pa.Table) else self._columns)
+        return self._table
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Updates) and list(self) == list(other)

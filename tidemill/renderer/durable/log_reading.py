@@ -151,6 +151,18 @@ class Log:
         with deferred(), segment_path(folder, self.segments).open("rb") as file, let_through():
             return frames.read(file, self.tail) is not None
 
+    def grown(self, folder: Path) -> Log:
+        """Return it with what was appended to its last file since; that is of no other base."""
+        path, entries, tail = segment_path(folder, self.segments), list(self.entries), self.tail
+        try:
+            with deferred(), path.open("rb") as file, let_through():
+                while (frame := _frame(path, file, tail)) is not None:
+                    entries.append(Entry.of(attrs.evolve(frame, arrays={}), path, tail))
+                    tail += frame.size
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        return Log(entries, self.segments, tail)
+
 
 def segment_path(folder: Path, number: int) -> Path:
     """Return where a file of the log is."""

@@ -59,7 +59,7 @@ class OutputShapes:
 
 def packed(updates: Updates) -> Any:
     """Return changes as bytes, in Arrow's stream format: the columns, the times, the diffs."""
-    columns = [*updates.columns(), *map(pa.array, updates.times), pa.array(updates.diffs)]
+    columns = [*updates.columns().columns, *map(pa.array, updates.times), pa.array(updates.diffs)]
     table = pa.Table.from_arrays(columns, names=[str(i) for i in range(len(columns))])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:

@@ -171,7 +171,9 @@ class StepRecorder:
 
     def _save(self, path: Path, inputs: Mapping[Input, Antichain]) -> str:
         """Write the state where the inputs have these frontiers, but for what is in files already; its checksum."""
-        header = {"passes": self._log.base.passes, **self._frontiers.saved(inputs)}
+        places = {name: node.id for name, node in self._executor.graph.outputs.items()}
+        for_readers = {"outputs": places, "upto": self._changes.frontiers()}
+        header = {"passes": self._log.base.passes, **self._frontiers.saved(inputs), **for_readers}
         spilled, large = self._spill_store.store.listing(), self._large_changes.listing()
         with let_through():
             return save(self._executor.compiled, path, header, spilled=spilled, large=large)

@@ -195,6 +195,13 @@ def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
         interner.add(_value(kind, piece))
 
 
+def saved_interner(saved: Saved) -> Interner:
+    """Return the interned values of what was saved."""
+    interner = Interner()
+    _load_interned(interner, {n: saved.arrays[f"interned/{n}"] for n in ("kinds", "lengths", "bytes")})
+    return interner
+
+
 def _names_by_owner(keys: Iterable[str]) -> Mapping[str, list[tuple[str, str]]]:
     """Return the names of arrays, each with its key, by what holds them: an operator, or the interned values."""
     found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
