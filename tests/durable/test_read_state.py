@@ -171,7 +171,7 @@ def test_another_process_reads_whole_steps_while_steps_are_taken(tmp_path):
                     (count,) = [n for (n,) in found["all"]] or [0]
                     assert len(found["rows"]) == count
                     newest = max([v for _, v in found["rows"]], default=-1)
-                    assert count == ROWS * min(newest + 1, 20 if newest >= 20 else newest + 1)
+                    assert count == ROWS * min(newest + 1, 21)
                     assert newest >= seen[-1] or newest == -1
                     seen.append(max(newest, seen[-1]))
         finally:
