@@ -234,7 +234,7 @@ from tidemill.expressions.windows.sessions import session
 from tidemill.expressions.windows.specification import Window
 from tidemill.flow import Dataflow, load, local_spark, render
 from tidemill.renderer.diagram.why import Why
-from tidemill.renderer.engines import Embedded, read_state
+from tidemill.renderer.engines import Embedded, read_changelog, read_state
 from tidemill.renderer.reference import Reference
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.run import Run
@@ -260,8 +260,9 @@ __all__ = [
     "lit", "ln", "load", "local_spark", "locate", "log", "log1p", "log2", "log10", "lower", "lpad", "ltrim",
     "make_date", "max_by", "md5", "median", "min_by", "minute", "mode", "month", "monthname", "next_day",
     "nth_value", "ntile", "nullif", "overlay", "percent_rank", "percentile", "percentile_disc", "pi", "pmod",
-    "power", "quarter", "radians", "rank", "read_csv", "read_parquet", "read_state", "regexp_extract", "regexp_like",
-    "regexp_replace", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope",
+    "power", "quarter", "radians", "rank", "read_changelog", "read_csv", "read_parquet", "read_state",
+    "regexp_extract", "regexp_like", "regexp_replace", "regr_avgx", "regr_avgy",
+    "regr_count", "regr_intercept", "regr_r2", "regr_slope",
     "regr_sxx", "regr_sxy", "regr_syy", "render", "repeat", "replace", "reverse", "right", "row_number", "rpad",
     "rtrim", "second", "session", "sha1", "sha2", "shiftleft", "shiftright", "shiftrightunsigned", "sign", "sin",
     "sinh", "size", "sort_array", "split", "split_part", "sqrt", "stddev", "stddev_pop", "string_agg", "substring",

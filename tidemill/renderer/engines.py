@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import pyarrow as pa
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.passes.pipeline import Passes
@@ -152,6 +153,29 @@ def read_state(folder: str | os.PathLike[str]) -> ReadState:
         msg = f"read_state({os.fspath(folder)!r}): no such folder: expected that of a run, as in tm.Embedded(state=...)"
         raise StateError(msg)
     return ReadState(path)
+
+
+def read_changelog(folder: str | os.PathLike[str]) -> pa.Table:
+    """Return what `Run.to_changelog` has written for an output: an Arrow table with columns of times and diffs.
+
+    ``folder`` is the output's, in that of the changelog. While a run writes there, it is whole steps that are read.
+
+    >>> import tempfile, tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> flow.output("n", flow.input("x", {"k": "string"}).count("n"))
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with flow.start(tm.Embedded(state=folder.name + "/state")) as run:
+    ...     run.to_changelog(folder.name + "/log", keep=2)
+    ...     for _ in range(8):
+    ...         run.insert("x", [("a",)])
+    ...         run.advance()
+    >>> tm.read_changelog(folder.name + "/log/n").to_pylist()[:2]
+    [{'k': 'a', 'n': 4, 'time': 3, 'diff': 1}, {'k': 'a', 'n': 4, 'time': 4, 'diff': -1}]
+    >>> folder.cleanup()
+    """
+    from tidemill.renderer.durable.changelog_files import read_files  # noqa: PLC0415 - slow to import
+
+    return read_files(Path(folder))
 
 
 def _started(plan: GraphPlan, keep: int, saved: Saved | None, *, threads: int) -> Run:

@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from tidemill.boundary.results import Updates
 from tidemill.errors import StateError
+from tidemill.renderer.durable.changelog_files import merge_older
 from tidemill.renderer.durable.output_changes import StepChanges
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.whole_file import put_in_place, sync_folder
@@ -99,6 +100,10 @@ class Changelogs:
         self._unsynced: Moves = ()
         """Files that are where they are seen, and may not be after a failure of the machine."""
         self._spares = _Spares(self._synced)
+        self._keep: dict[str, int | None] = {}
+        """Files of how many steps stay apart in each folder; None for all."""
+        self._written_files: dict[Path, int] = {}
+        """How many files were written to each output's folder since older ones were merged there."""
 
     def restore(self, listing: Mapping[str, Sequence[str]], shown: Moves) -> None:
         """Go on with what a commit names, and publish what was committed with it."""
@@ -126,14 +131,33 @@ class Changelogs:
     def _folders(self, path: str, outputs: Sequence[str]) -> list[Path]:
         return [Path(path) / self._names[name] for name in outputs]
 
-    def write_to(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
-        """Write the updates of these outputs to a folder from now on; where there are none, no more."""
+    def write_to(self, path: str | os.PathLike[str], outputs: Sequence[str], keep: int | None) -> None:
+        """Write the updates of these outputs to a folder from now on; where there are none, no more.
+
+        Files of steps before the last ``keep`` are merged, where that is said.
+        """
         for name in outputs:
             self._executor.step_updates(self._outputs[name]).to_arrow()  # columns that clash are told at once
         key = str(Path(path).resolve())
         if outputs:
             self._claim(key, outputs)
+            if self._keep.get(key) != keep:
+                self._write_owner(Path(key), keep)
         self.follow({**self._listing, key: outputs})
+
+    def merge_older(self) -> None:
+        """Merge files of older steps, where so many are to be kept apart; ``OSError`` where that fails."""
+        for path, keep in self._keep.items():
+            if keep is not None and path in self._listing:
+                for name, folder in zip(self._listing[path], self._folders(path, self._listing[path]), strict=True):
+                    if self._written_files.get(folder, keep + 1) > keep:  # not looked at yet, or it may be time
+                        merge_older(folder, keep, self._outputs[name].schema, self._executor.graph.coordinates)
+                        self._written_files[folder] = 0
+
+    def _write_owner(self, folder: Path, keep: int | None, *, new: bool = False) -> None:
+        said = json.dumps({"state": self._state, "keep": keep}).encode()
+        put_in_place(folder / _OWNER, lambda file: file.write(said), new=new)
+        self._keep[str(folder)] = keep
 
     def _claim(self, path: str, outputs: Sequence[str]) -> None:
         """Make the folders, or go on in those of the same state; `StateError` where they are another's."""
@@ -145,11 +169,12 @@ class Changelogs:
             if owner.exists() and not owner.stat().st_size:  # of a machine that failed once it was made
                 owner.unlink()
             if not owner.exists():
-                said = json.dumps({"state": self._state}).encode()
-                put_in_place(owner, lambda file: file.write(said), new=True)
+                self._write_owner(folder, None, new=True)
             sync_folder(folder)  # each time: who made what is in it may have died before that
             sync_folder(folder.parent)
-            found = json.loads(owner.read_text(encoding="utf-8")).get("state")
+            said = json.loads(owner.read_text(encoding="utf-8"))
+            found = said.get("state")
+            self._keep[path] = said.get("keep")
         except (OSError, ValueError) as error:
             expected = "expected a folder to write in, new or this run's"
             to_do = advice(error, expected) if isinstance(error, OSError) else expected
@@ -186,6 +211,7 @@ class Changelogs:
             pq.write_table(pa.concat_tables([part.to_arrow() for part in updates]), file)
             file.flush()
             os.fsync(file.fileno())
+        self._written_files[folder] = self._written_files.get(folder, 0) + 1
         return str(hidden), str(folder / f"step-{step:010}.parquet")
 
     def committed(self, moves: Moves) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+import pyarrow as pa
+
 from tidemill.boundary.results import Updates
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
@@ -108,6 +110,11 @@ class StepRecorder:
             self._changelogs.publish()
         except OSError as error:  # committed all the same: tried again with the next step, or by the next run
             warnings.warn(f"changes of step {step} are not shown yet: {error}", RuntimeWarning, stacklevel=2)
+            return
+        try:
+            self._changelogs.merge_older()
+        except (OSError, pa.ArrowException) as error:  # all files are there
+            warnings.warn(f"files of older changes were not merged: {error}", RuntimeWarning, stacklevel=2)
 
     def lost(self, steps: int) -> str | None:
         if self._log.lost is None and self._log.last.step > steps:
@@ -122,11 +129,11 @@ class StepRecorder:
             return f"step {step} may be there or not, {self._log.lost}"
         return f"step {step} was not taken, and what was put in for it is to be put in again"
 
-    def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
+    def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str], keep: int | None) -> None:
         before = self._changelogs.listing()
         with deferred():
             try:
-                self._changelogs.write_to(path, outputs)
+                self._changelogs.write_to(path, outputs, keep)
                 if self._changelogs.listing() != before:  # else it is said again, as by each run
                     # Now, not with the next step: that may be another process's.
                     self._log.note("no changes are written there", changelogs=self._changelogs.listing())

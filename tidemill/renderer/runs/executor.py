@@ -158,8 +158,8 @@ class Recorder(ChangesOnDisk, Protocol):
     def checkpoint_if_due(self) -> None:
         """Do so where there are many steps or rows to be repeated."""
 
-    def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
-        """Write the updates of these outputs to files from now on."""
+    def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str], keep: int | None) -> None:
+        """Write the updates of these outputs to files from now on; merge those before the last ``keep``, if said."""
 
     def close(self) -> None:
         """Let go of the folder."""

@@ -619,7 +619,9 @@ class Run:
         return Metrics(self.executor.metrics(), self.executor.memory())
 
     @alone
-    def to_changelog(self, path: str | os.PathLike[str], *, outputs: Sequence[str] | None = None) -> None:
+    def to_changelog(
+        self, path: str | os.PathLike[str], *, outputs: Sequence[str] | None = None, keep: int | None = None
+    ) -> None:
         """Write the updates of outputs (all, or those named) to Parquet files from now on, each exactly once.
 
         A folder for each output, of its name (with percent codes and a digest where that is no name for a folder, or
@@ -630,11 +632,19 @@ class Run:
         committed and not shown yet, and goes on writing without being told again. ``outputs=[]`` ends it. The folder
         belongs to this run's state: ``StateError`` where it is another's.
 
+        With ``keep=n`` the files of the last ``n`` to ``2 * n`` steps stay as they are. Older ones are merged into a
+        few such as ``steps-0000000001-0000000900.parquet``, in which what went again is left out, and times are the
+        last one; so a changelog grows with the contents, not with the steps. Read it with `tm.read_changelog` then,
+        which does not count twice what is just being merged.
+
         Cost: a file and its way to the disk for each step and output that changes. An output whose changes nobody reads
         in other ways had better be declared with ``changes=False``: they are kept in memory until they are read.
         """
         names = [self._output(name).name for name in (self._outputs if outputs is None else outputs)]
-        self._stepper.recorder_for("to_changelog").to_changelog(path, names)
+        if keep is not None and (not isinstance(keep, int) or isinstance(keep, bool) or keep < 1):
+            msg = f"to_changelog(..., keep={keep!r}): expected a number of steps, 1 or more, or None for all"
+            raise StateError(msg)
+        self._stepper.recorder_for("to_changelog").to_changelog(path, names, keep)
 
     # -- showing -------------------------------------------------------------------------------------------------------
 
