@@ -219,5 +219,5 @@ class ReadState:
         if base.file is None:
             return None
         if self._saved is None or self._saved[0] != first.digest:
-            self._saved = first.digest, read(self._folder / base.file, base.checksum)
+            self._saved = first.digest, read(self._folder / base.file, base.checksum, later=True)
         return self._saved[1]

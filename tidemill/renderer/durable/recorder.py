@@ -35,6 +35,11 @@ from tidemill.renderer.runs.writes import Change
 _LOG: Final = logging.getLogger("tidemill.state")
 _ROWS: Final = 1_000_000
 """Rows to be taken in again after a crash, at most: beyond it there is a checkpoint, if the state is not larger."""
+_ROW_REPEATED: Final = 10
+"""What it takes to repeat a step for a row, in state rows that are written and read again: an operator is about 1."""
+_STEP_REPEATED: Final = 1000
+_CHECKPOINT: Final = 100_000
+"""What a step, and a checkpoint, take beside their rows."""
 
 
 class StepRecorder:
@@ -168,6 +173,13 @@ class StepRecorder:
         if steps < self._checkpoint_every and (rows <= _ROWS or rows <= self._executor.metrics().state_rows):
             return
         self.checkpoint_soon()
+
+    def checkpoint_at_the_end(self) -> None:
+        if self._journal.rows or self._log.lost is not None or self._log.is_checkpointed:
+            return
+        repeated = _ROW_REPEATED * self._rows_since_base + _STEP_REPEATED * self._log.steps_since_base
+        if repeated > self._executor.metrics().state_rows + _CHECKPOINT:
+            self.checkpoint_soon()
 
     def checkpoint_soon(self) -> None:
         """Write the whole state; warn where that fails, and is tried again."""

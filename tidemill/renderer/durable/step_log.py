@@ -156,7 +156,7 @@ class StepLog:
         if not path.exists():
             msg = f"{path} is missing, which was committed: the folder was changed from outside; restore it from a copy"
             raise StateError(msg)
-        return read(path, self.base.checksum)
+        return read(path, self.base.checksum, later=True)
 
     def records(self) -> Iterator[tuple[int, dict[str, Any], dict[str, Any]]]:
         """Give the number, header and arrays of each step since the base."""

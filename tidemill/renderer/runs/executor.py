@@ -158,6 +158,9 @@ class Recorder(ChangesOnDisk, Protocol):
     def checkpoint_if_due(self) -> None:
         """Do so where there are many steps or rows to be repeated."""
 
+    def checkpoint_at_the_end(self) -> None:
+        """Do so where it would take longer to repeat the steps since the last one than to write and read the state."""
+
     def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str], keep: int | None) -> None:
         """Write the updates of these outputs to files from now on; merge those before the last ``keep``, if said."""
 

@@ -841,10 +841,14 @@ class Run:
         self._stepper.spill()
 
     def close(self) -> None:
-        """Release the state. Whatever is asked of the run afterwards is an error."""
+        """Release the state. Whatever is asked of the run afterwards is an error.
+
+        A durable run writes a checkpoint first where it would take the next one longer to repeat the steps since the
+        last.
+        """
         if not self._stepper.lifecycle.is_foreign:  # a forked child has nothing to release
             with self._lock:
-                self._stepper.lifecycle.close()
+                self._stepper.close()
 
     @alone
     def __enter__(self) -> Self:

@@ -284,6 +284,14 @@ class Stepper:
         with deferred():
             self.recorder_for("checkpoint").checkpoint()
 
+    def close(self) -> None:
+        """End the run, so that the next one on its folder opens soon."""
+        if self._recorder is not None and not self.lifecycle.is_closed:
+            self.lifecycle.check()
+            with deferred():
+                self._recorder.checkpoint_at_the_end()
+        self.lifecycle.close()
+
     def compact(self) -> int:
         """Merge every arrangement into one batch, those on the disk too; return how many updates were given up."""
         self._require_no_delivery("have it compacted: do so after deliver()")
