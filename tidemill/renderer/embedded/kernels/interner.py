@@ -205,12 +205,14 @@ class Interner:
 
     @property
     def live(self) -> int:
-        """How many objects are held."""
-        return len(self._numbers)
+        """How many objects are held in memory."""
+        return len(self._numbers) if self.is_loaded else 0
 
     @property
     def bytes(self) -> int:
         """How much memory they take, about: of many, some are looked at."""
+        if not self.is_loaded:
+            return 0
         held = len(self._numbers)
         step = max(1, held // _SAMPLE)
         sample = [sys.getsizeof(value) for value in itertools.islice(self._numbers, 0, None, step)]
