@@ -239,6 +239,7 @@ from tidemill.renderer.reference import Reference
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.step_events import StepInfo
+from tidemill.renderer.runs.subscriptions import Subscription
 from tidemill.renderer.spark.live import Spark
 
 __version__ = "0.1.0"
@@ -247,8 +248,9 @@ _logging.getLogger("tidemill").addHandler(_logging.NullHandler())  # nothing is 
 
 __all__ = [
     "UNBOUNDED", "Antichain", "Collection", "DType", "Dataflow", "Embedded", "Field", "Grouped", "LetRec",
-    "Metrics", "Reference", "RefusedRow", "Rows", "Run", "Schema", "Spark", "StepInfo", "TidemillError", "Updates",
-    "Why", "Window", "acos", "add_months", "any_value", "array", "array_contains", "array_distinct", "array_join",
+    "Metrics", "Reference", "RefusedRow", "Rows", "Run", "Schema", "Spark", "StepInfo", "Subscription", "TidemillError",
+    "Updates", "Why", "Window", "acos", "add_months", "any_value", "array", "array_contains", "array_distinct",
+    "array_join",
     "array_max", "array_min", "array_position", "asc", "asin", "atan", "atan2", "avg", "base64", "bit_and",
     "bit_or", "bit_xor", "bool_and", "bool_or", "cbrt", "ceil", "coalesce", "col", "collect_list", "collect_set",
     "concat", "concat_ws", "corr", "cos", "cosh", "cot", "count", "count_distinct", "count_if", "covar_pop",

@@ -314,6 +314,21 @@ def test_after_the_end_what_is_in_memory_is_read_and_nothing_acknowledged(start_
         named.ack()
 
 
+def test_what_came_before_the_end_is_given_to_who_was_waiting(start_on):
+    """Woken by the last step, a thread may find the run closed already."""
+    for _ in range(5):
+        with build().start(start_on) as run:
+            reader, seen = run.subscribe("n", snapshot=False), []
+            thread = threading.Thread(target=lambda r=reader, s=seen: s.extend(r.follow()))
+            thread.start()
+            run.insert("x", [("a", 1)])
+            run.advance()
+        thread.join(10)
+        assert len(seen) == 1
+        if not isinstance(start_on, tm.Reference):
+            start_on = tm.Embedded()
+
+
 def test_threads_follow(start_on):
     with build().start(start_on) as run:
         reader, got = run.subscribe("n", name="sink"), []

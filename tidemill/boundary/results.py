@@ -207,20 +207,6 @@ class Updates(_Table):
         times = self._times[0].tolist() if len(self._times) == 1 else map(tuple, self._times.T.tolist())
         return iter(list(zip(rows, times, self._counts.tolist(), strict=True)))
 
-    @property
-    def times(self) -> Ints:
-        """A row for each coordinate of time."""
-        return self._times
-
-    @property
-    def diffs(self) -> Ints:
-        """How often each row came, or with a minus went."""
-        return self._counts
-
-    def columns(self) -> pa.Table:
-        """Return the schema's columns as they are, in no order."""
-        return self._table
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Updates) and list(self) == list(other)
 
@@ -326,6 +312,11 @@ def following(updates: Updates, fed: Fed) -> Updates:
     """Return updates of an output whose feeds go on from what these have come to so far."""
     updates._fed = fed  # noqa: SLF001 - for engines, which make updates, it is nothing
     return updates
+
+
+def parts_of(updates: Updates) -> tuple[pa.Table, Ints, Ints]:
+    """Return the columns of some updates, their times and their diffs, in no order."""
+    return updates._table, updates._times, updates._counts  # noqa: SLF001 - the same module
 
 
 def changes_beyond(updates: Updates, lower: Antichain) -> Updates:

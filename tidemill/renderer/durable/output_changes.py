@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidemill.boundary.results import Updates
+from tidemill.boundary.results import Updates, int64_array, parts_of
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.schema import Schema
@@ -59,7 +59,8 @@ class OutputShapes:
 
 def packed(updates: Updates) -> Any:
     """Return changes as bytes, in Arrow's stream format: the columns, the times, the diffs."""
-    columns = [*updates.columns().columns, *map(pa.array, updates.times), pa.array(updates.diffs)]
+    table, times, diffs = parts_of(updates)
+    columns = [*table.columns, *map(int64_array, times), int64_array(diffs)]
     table = pa.Table.from_arrays(columns, names=[str(i) for i in range(len(columns))])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import numpy as np
 
-from tidemill.boundary.results import Rows
+from tidemill.boundary.results import Rows, parts_of
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import StateError, UnknownNameError, did_you_mean
 from tidemill.expressions.schema import Schema
@@ -188,8 +188,9 @@ class ReadState:
                 for part in in_frame(entry):
                     if part.output == name:
                         found = shapes.updates(name, part.packed(), part.lower, part.upper)
-                        block = encode(schema, found.columns(), contents.interner, more_rows=1)
-                        block[-1] = found.diffs
+                        table, _, diffs = parts_of(found)
+                        block = encode(schema, table, contents.interner, more_rows=1)
+                        block[-1] = diffs
                         blocks.append(block)
         rows = contents.rows if len(blocks) == 1 else consolidated(np.concatenate(blocks, axis=1))
         self._contents[name] = _Contents(rows, contents.interner, last.number, last.step)

@@ -602,8 +602,8 @@ class Run:
     def metrics(self) -> Metrics:
         """Return figures for each operator: records in and out, state rows, batches, seconds, bytes; and of memory.
 
-        Printed it is a table, and `to_pandas` makes a DataFrame of it. ``memory`` has what all of it takes: interned
-        values, changes that nobody has read, what is held and what is on the disk.
+        Printed it is a table; `to_pandas` makes a DataFrame of it, `to_prometheus` a page for Prometheus. ``memory``
+        has what all of it takes: interned values, changes that nobody has read, what is held and what is on the disk.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()

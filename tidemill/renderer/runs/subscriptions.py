@@ -478,7 +478,7 @@ class Subscriptions:
         """Wait until there may be more for a subscription; return False where there will not be, or not in time."""
         with self._changed:
             is_news = self._changed.wait_for(lambda: self._is_news(subscription), timeout)
-        return is_news and not self._is_end(subscription)
+            return is_news and self._may_go_on(subscription)
 
     async def wait_async(self, subscription: Subscription) -> bool:
         """Wait until there may be more for a subscription; return False where there will not be."""
@@ -496,7 +496,15 @@ class Subscriptions:
         finally:
             with self._changed:
                 self._waiting.discard(waiting)
-        return not self._is_end(subscription)
+        with self._changed:
+            return self._may_go_on(subscription)
+
+    def _may_go_on(self, subscription: Subscription) -> bool:
+        """Return whether there may be more: after the end what is in memory, for readers that nobody goes on with."""
+        if not self._is_end(subscription):
+            return True
+        is_left = not subscription.is_over and subscription.name is None
+        return is_left and not subscription.frontier.dominates(self._upper(subscription))
 
     def _is_news(self, subscription: Subscription) -> bool:
         return self._is_end(subscription) or not subscription.frontier.dominates(self._upper(subscription))
