@@ -81,11 +81,11 @@ def test_what_the_disk_does_not_have_for_sure_is_not_read(tmp_path, monkeypatch)
         run.advance()
         state, seen = tm.read_state(tmp_path), []
         run._stepper._recorder._log._said.write, write = (
-            lambda entry: (seen.append(state.step), write(entry)),
+            lambda entry: (seen.append((state.step, tm.read_state(tmp_path).step)), write(entry)),
             run._stepper._recorder._log._said.write,
         )
         run.advance()
-        assert seen == [1]
+        assert seen == [(1, 1)]
         assert state.step == 2
 
 

@@ -125,6 +125,24 @@ def test_what_was_not_acknowledged_comes_again(start_on):
             assert summed(got) == {("a", v): 1 for v in (6, 7, 8, 9)}
 
 
+def test_what_all_have_acknowledged_is_not_kept(start_on):
+    with build().start(start_on) as run:
+        quick, slow = run.subscribe("big"), run.subscribe("big", name="slow", snapshot=False)
+        for v in (6, 7, 8):
+            run.insert("x", [("a", v)])
+            run.advance()
+            list(quick)
+        window = run._stepper.subscriptions._windows[run._output("big")]
+        assert window.size == 3
+        list(slow)
+        slow.ack(1)
+        run.advance()
+        assert window.size == 1
+        slow.ack()
+        run.advance()
+        assert window.size == 0
+
+
 def test_without_a_name_a_batch_is_taken_when_the_next_one_is_asked_for(start_on):
     with build().start(start_on) as run:
         reader = run.subscribe("big")
