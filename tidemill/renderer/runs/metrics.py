@@ -119,7 +119,7 @@ class Metrics(tuple[OperatorMetrics, ...]):  # noqa: SLOT001 - it has a memory b
         tidemill_operator_records_in_total{flow="shop",operator="0",kind="Input",name="x"} 0
         ...
         """
-        return prometheus_text(self, labels)
+        return prometheus_text(self, self.memory, labels)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a line for each operator."""

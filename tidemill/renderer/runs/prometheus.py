@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from tidemill.errors import TidemillError
-
-if TYPE_CHECKING:
-    from tidemill.renderer.runs.metrics import Metrics
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _OF_OPERATORS: Final = {
@@ -30,19 +27,19 @@ _OF_MEMORY: Final = {
 }
 
 
-def prometheus_text(metrics: Metrics, labels: Mapping[str, Any]) -> str:
-    """Return the figures of a run, each with these labels beside its own."""
+def prometheus_text(operators: Sequence[Any], memory: Any, labels: Mapping[str, Any]) -> str:
+    """Return a run's `OperatorMetrics` and its `Memory`, each figure with these labels beside its own."""
     for label in labels:
         if not _LABEL.fullmatch(label) or label in {"operator", "kind", "name", "output"}:
             msg = f"to_prometheus({label}=...): expected a label of letters, digits and _, other than those of figures"
             raise TidemillError(msg)
     lines: list[str] = []
     for field, about in _OF_OPERATORS.items():
-        own = [({"operator": o.id, "kind": o.kind, "name": o.name}, getattr(o, field)) for o in metrics]
+        own = [({"operator": o.id, "kind": o.kind, "name": o.name}, getattr(o, field)) for o in operators]
         lines += _family("operator", about, [({**labels, **which}, value) for which, value in own])
     for field, about in _OF_MEMORY.items():
-        lines += _family("memory", about, [(labels, getattr(metrics.memory, field))])
-    unread = metrics.memory.unread.items()
+        lines += _family("memory", about, [(labels, getattr(memory, field))])
+    unread = memory.unread.items()
     about = ("unread", "gauge", "Updates of an output that nobody has read yet.")
     lines += _family("output", about, [({**labels, "output": name}, count) for name, count in unread])
     return "".join(f"{line}\n" for line in lines)
