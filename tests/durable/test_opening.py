@@ -4,7 +4,7 @@ import pytest
 
 import tidemill as tm
 from tidemill.errors import StateError
-from tidemill.renderer.durable import log_reading
+from tidemill.renderer.durable import frames, log_reading
 from tidemill.renderer.embedded import array_file
 
 PARTS = 10
@@ -135,8 +135,8 @@ def test_the_end_writes_a_checkpoint_where_steps_take_longer_to_repeat(tmp_path,
 def test_opening_and_files_do_not_grow_with_the_steps(tmp_path, monkeypatch):
     """Neither does what is read at opening: frames, and bytes of the log."""
     flow, found = build(), []
-    frames, read = [], log_reading.frames.read
-    monkeypatch.setattr(log_reading.frames, "read", lambda file, at: frames.append(at) or read(file, at))
+    frames_read, read = [], frames.read
+    monkeypatch.setattr(frames, "read", lambda file, at: frames_read.append(at) or read(file, at))
     for steps in (200, 800):
         folder = tmp_path / str(steps)
         with flow.start(tm.Embedded(folder / "state", checkpoint_every=100)) as run:
@@ -150,11 +150,11 @@ def test_opening_and_files_do_not_grow_with_the_steps(tmp_path, monkeypatch):
                     for _ in reader:
                         pass
                     reader.ack()
-        files = [path for path in folder.rglob("*") if path.is_file()]
-        log = sum(path.stat().st_size for path in files if path.name.startswith("log-0"))
-        frames.clear()
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        log = sum(path.stat().st_size for path in paths if path.name.startswith("log-0"))
+        frames_read.clear()
         with flow.start(tm.Embedded(folder / "state")):
-            found.append((len(files), len(frames), log))
+            found.append((len(paths), len(frames_read), log))
     (few_files, few_frames, few_log), (files, many_frames, log) = found
     assert files <= few_files + 5
     assert many_frames <= few_frames + 5

@@ -12,7 +12,7 @@ from hypothesis import given
 
 import tidemill as tm
 from tidemill.errors import StateError, UnknownNameError
-from tidemill.renderer.durable import log_reading
+from tidemill.renderer.durable import frames
 
 ROWS = 20
 
@@ -80,10 +80,9 @@ def test_what_the_disk_does_not_have_for_sure_is_not_read(tmp_path, monkeypatch)
     with build().start(tm.Embedded(tmp_path)) as run:
         run.advance()
         state, seen = tm.read_state(tmp_path), []
-        run._stepper._recorder._log._said.write, write = (
-            lambda entry: (seen.append((state.step, tm.read_state(tmp_path).step)), write(entry)),
-            run._stepper._recorder._log._said.write,
-        )
+        said = run._stepper._recorder._log._said
+        write = said.write
+        said.write = lambda entry: (seen.append((state.step, tm.read_state(tmp_path).step)), write(entry))
         run.advance()
         assert seen == [(1, 1)]
         assert state.step == 2
@@ -109,8 +108,8 @@ def test_a_look_costs_the_steps_since_the_last_one(tmp_path, monkeypatch):
             run.advance()
         state, read = tm.read_state(tmp_path), []
         state.snapshots()
-        original = log_reading.frames.read
-        monkeypatch.setattr(log_reading.frames, "read", lambda file, at: read.append(at) or original(file, at))
+        original = frames.read
+        monkeypatch.setattr(frames, "read", lambda file, at: read.append(at) or original(file, at))
         run.insert("x", [("a", 7)])
         run.advance()
         state.snapshot("rows")

@@ -103,7 +103,7 @@ def compare(steps: int, times: int, checkpoint_every: int, in_memory: int, seed:
                 run.advance()
             for output, by_time in expected.items():
                 for row, time, diff in run.changes(output):
-                    by_time.setdefault(time, []).append([list(row), diff])
+                    by_time.setdefault(cast("int", time), []).append([list(row), diff])
             contents = [
                 str(sorted((str(list(row)), n) for row, n in run.snapshot(output).counts().items()))
                 for output in sorted(READERS.values())
