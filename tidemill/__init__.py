@@ -235,11 +235,12 @@ from tidemill.expressions.windows.sessions import session
 from tidemill.expressions.windows.specification import Window
 from tidemill.flow import Dataflow, load, local_spark, render
 from tidemill.renderer.diagram.why import Why
-from tidemill.renderer.engines import Embedded
+from tidemill.renderer.engines import Embedded, read_changelog, read_state
 from tidemill.renderer.reference import Reference
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.step_events import StepInfo
+from tidemill.renderer.runs.subscriptions import Subscription
 from tidemill.renderer.spark.live import Spark
 from tidemill.views.delta import delta
 from tidemill.views.files import files
@@ -252,30 +253,30 @@ _logging.getLogger("tidemill").addHandler(_logging.NullHandler())  # nothing is 
 
 __all__ = [
     "UNBOUNDED", "Antichain", "Collection", "DType", "Dataflow", "Embedded", "Field", "Grouped", "LetRec",
-    "Metrics", "Reference", "RefusedRow", "Rows", "Run", "Schema", "Spark", "StepInfo", "TidemillError",
-    "Updates", "Views", "Why", "Window", "acos", "add_months", "any_value", "array", "array_contains",
-    "array_distinct", "array_join", "array_max", "array_min", "array_position", "asc", "asin", "atan", "atan2",
-    "avg", "base64", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "cbrt", "ceil", "coalesce", "col",
-    "collect_list", "collect_set", "concat", "concat_ws", "corr", "cos", "cosh", "cot", "count",
-    "count_distinct", "count_if", "covar_pop", "covar_samp", "crc32", "cume_dist", "date_add", "date_diff",
-    "date_format", "date_from_unix_date", "date_sub", "date_trunc", "datediff", "day", "dayname", "dayofweek",
-    "dayofyear", "degrees", "delta", "dense_rank", "desc", "div", "element_at", "errors", "exp", "expm1",
-    "expr", "extract", "files", "first", "first_value", "floor", "format_string", "get", "get_json_object",
-    "graphs", "greatest", "hash64", "hour", "hypot", "ilike", "initcap", "instr", "interval", "isnan",
-    "join_all", "lag", "last", "last_day", "last_value", "lead", "least", "left", "length", "lit", "ln", "load",
-    "local_spark", "locate", "log", "log1p", "log2", "log10", "lower", "lpad", "ltrim", "make_date", "max_by",
-    "md5", "median", "min_by", "minute", "mode", "month", "monthname", "next_day", "nth_value", "ntile",
-    "nullif", "overlay", "percent_rank", "percentile", "percentile_disc", "pi", "pmod", "power", "quarter",
-    "radians", "rank", "read_csv", "read_parquet", "regexp_extract", "regexp_like", "regexp_replace",
-    "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy",
-    "regr_syy", "render", "repeat", "replace", "reverse", "right", "row_number", "rpad", "rtrim", "second",
-    "session", "sha1", "sha2", "shiftleft", "shiftright", "shiftrightunsigned", "sign", "sin", "sinh", "size",
-    "snapshot", "sort_array", "split", "split_part", "sqrt", "stddev", "stddev_pop", "string_agg", "struct",
-    "substring", "substring_index", "tan", "tanh", "testing", "timestamp_micros", "timestamp_millis",
-    "timestamp_seconds", "timestampadd", "timestampdiff", "to_date", "to_timestamp", "translate", "trim",
-    "trunc", "try_add", "try_divide", "try_element_at", "try_mod", "try_multiply", "try_subtract", "unbase64",
-    "unhex", "unix_date", "unix_micros", "unix_millis", "unix_seconds", "upper", "var_pop", "variance",
-    "weekday", "weekofyear", "when", "xxhash64", "year",
+    "Metrics", "Reference", "RefusedRow", "Rows", "Run", "Schema", "Spark", "StepInfo", "Subscription",
+    "TidemillError", "Updates", "Views", "Why", "Window", "acos", "add_months", "any_value", "array",
+    "array_contains", "array_distinct", "array_join", "array_max", "array_min", "array_position", "asc", "asin",
+    "atan", "atan2", "avg", "base64", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "cbrt", "ceil",
+    "coalesce", "col", "collect_list", "collect_set", "concat", "concat_ws", "corr", "cos", "cosh", "cot",
+    "count", "count_distinct", "count_if", "covar_pop", "covar_samp", "crc32", "cume_dist", "date_add",
+    "date_diff", "date_format", "date_from_unix_date", "date_sub", "date_trunc", "datediff", "day", "dayname",
+    "dayofweek", "dayofyear", "degrees", "delta", "dense_rank", "desc", "div", "element_at", "errors", "exp",
+    "expm1", "expr", "extract", "files", "first", "first_value", "floor", "format_string", "get",
+    "get_json_object", "graphs", "greatest", "hash64", "hour", "hypot", "ilike", "initcap", "instr", "interval",
+    "isnan", "join_all", "lag", "last", "last_day", "last_value", "lead", "least", "left", "length", "lit",
+    "ln", "load", "local_spark", "locate", "log", "log1p", "log2", "log10", "lower", "lpad", "ltrim",
+    "make_date", "max_by", "md5", "median", "min_by", "minute", "mode", "month", "monthname", "next_day",
+    "nth_value", "ntile", "nullif", "overlay", "percent_rank", "percentile", "percentile_disc", "pi", "pmod",
+    "power", "quarter", "radians", "rank", "read_changelog", "read_csv", "read_parquet", "read_state",
+    "regexp_extract", "regexp_like", "regexp_replace", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept",
+    "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "render", "repeat", "replace", "reverse",
+    "right", "row_number", "rpad", "rtrim", "second", "session", "sha1", "sha2", "shiftleft", "shiftright",
+    "shiftrightunsigned", "sign", "sin", "sinh", "size", "snapshot", "sort_array", "split", "split_part",
+    "sqrt", "stddev", "stddev_pop", "string_agg", "struct", "substring", "substring_index", "tan", "tanh",
+    "testing", "timestamp_micros", "timestamp_millis", "timestamp_seconds", "timestampadd", "timestampdiff",
+    "to_date", "to_timestamp", "translate", "trim", "trunc", "try_add", "try_divide", "try_element_at",
+    "try_mod", "try_multiply", "try_subtract", "unbase64", "unhex", "unix_date", "unix_micros", "unix_millis",
+    "unix_seconds", "upper", "var_pop", "variance", "weekday", "weekofyear", "when", "xxhash64", "year",
 ]  # fmt: skip
 
 _NAMED_AS_BUILTINS = ("abs", "ascii", "chr", "hex", "list", "max", "min", "round", "slice", "sum")

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClosedRunError", "CountOverflowError", "EmptyFrameWarning", "EngineError", "ExpressionError", "GraphError",
-    "IterationLimitError", "NegativeCountError", "NegativeCountWarning", "ReentrantUseError", "RowError",
-    "SchemaError", "SqlError", "StateError", "StepError", "TidemillError", "TimeError", "UnknownColumnError",
-    "UnknownNameError", "UserFunctionError", "ViewError",
+    "IterationLimitError", "MissedChangesError", "NegativeCountError", "NegativeCountWarning", "ReentrantUseError",
+    "RowError", "SchemaError", "SqlError", "StateError", "StepError", "TidemillError", "TimeError",
+    "UnknownColumnError", "UnknownNameError", "UserFunctionError", "ViewError",
 ]  # fmt: skip
 
 
@@ -133,6 +133,10 @@ class RowError(TidemillError):
 
 class TimeError(TidemillError):
     """A time before the frontier, of the wrong shape, or compacted away."""
+
+
+class MissedChangesError(TidemillError):
+    """A subscriber was so far behind that changes are not there any more: begin again with the contents."""
 
 
 class ClosedRunError(TidemillError):

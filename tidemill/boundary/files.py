@@ -14,6 +14,14 @@ from typing import Any, Final, TypeAlias
 import attrs
 import pyarrow as pa
 
+from tidemill.boundary.datasets import (
+    dataset_table,
+    folder_dataset,
+    is_remote,
+    local_path,
+    opened,
+    remote_files,
+)
 from tidemill.boundary.tables import Source, checked_table, first_failing, mismatch
 from tidemill.errors import RowError, SchemaError, StateError
 from tidemill.expressions.schema import Schema, SchemaLike
@@ -50,7 +58,8 @@ class _Files(Source):
     paths: tuple[str, ...]
 
     def read(self, schema: Schema, where: str) -> pa.Table:
-        parts = [self._read_one(path, schema, f"{where}, file {path!r}") for path in _found(self.paths, where)]
+        found = _found(self.paths, where, folders=self.takes_folders)
+        parts = [self._read_one(path, schema, f"{where}, file {path!r}") for path in found]
         return pa.concat_tables(parts).combine_chunks()
 
     def _read_one(self, path: str, schema: Schema, where: str) -> pa.Table:
@@ -59,6 +68,11 @@ class _Files(Source):
         except (pa.ArrowException, OSError) as error:
             msg = f"{where}: {error}"
             raise RowError(msg) from error
+
+    @property
+    def takes_folders(self) -> bool:
+        """Whether a folder stands for what is in it."""
+        return False
 
     @abc.abstractmethod
     def _parsed(self, path: str, schema: Schema, where: str) -> pa.Table: ...
@@ -69,6 +83,11 @@ class ParquetFiles(_Files):
     """Parquet files as rows: what `read_parquet` returns."""
 
     columns: Mapping[str, str] | None
+
+    @property
+    def takes_folders(self) -> bool:
+        """Whether a folder stands for what is in it: it does."""
+        return True
 
     def arrow_schema(self) -> pa.Schema:
         """Return the schema of the first file, under the input's names."""
@@ -87,7 +106,9 @@ class ParquetFiles(_Files):
         from pyarrow import parquet  # noqa: PLC0415 - slow to import
 
         theirs = self._their_names(schema, where)
-        with parquet.ParquetFile(path) as file:
+        if not is_remote(path) and os.path.isdir(path):  # noqa: PTH112 - as in `_found`
+            return dataset_table(folder_dataset(path, schema, self.columns or {}, where), schema, theirs, where)
+        with opened(path, where) as there, parquet.ParquetFile(there) as file:
             if wrong := mismatch(file.schema_arrow.names, tuple(theirs), more=True):
                 msg = f"{where}: it has the columns {file.schema_arrow.names}, expected {list(theirs)}: {wrong}"
                 raise RowError(msg)
@@ -140,7 +161,10 @@ class CsvFiles(_Files):
         from pyarrow import csv  # noqa: PLC0415 - slow to import
 
         options = csv.ReadOptions(use_threads=False)
-        with csv.open_csv(path, read_options=options, parse_options=self._parsing(csv)) as reader:
+        with (
+            opened(path, path) as there,
+            csv.open_csv(there, read_options=options, parse_options=self._parsing(csv)) as reader,
+        ):
             return list(reader.schema.names)
 
     def _parsing(self, csv: Any, columns: int = 2) -> Any:
@@ -150,18 +174,19 @@ class CsvFiles(_Files):
     def _typed(self, path: str, names: list[str], wanted: Schema, *, threads: bool) -> pa.Table:
         from pyarrow import csv  # noqa: PLC0415 - slow to import
 
-        return csv.read_csv(
-            path,
-            read_options=csv.ReadOptions(use_threads=threads, column_names=None if self.header else names),
-            parse_options=self._parsing(csv, len(names)),
-            convert_options=csv.ConvertOptions(
-                column_types={f.name: _parsed_as(f.dtype) for f in wanted},
-                include_columns=list(wanted.names),
-                null_values=list(self.nulls),
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
+        with opened(path, path) as there:
+            return csv.read_csv(
+                there,
+                read_options=csv.ReadOptions(use_threads=threads, column_names=None if self.header else names),
+                parse_options=self._parsing(csv, len(names)),
+                convert_options=csv.ConvertOptions(
+                    column_types={f.name: _parsed_as(f.dtype) for f in wanted},
+                    include_columns=list(wanted.names),
+                    null_values=list(self.nulls),
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
 
     def _located(self, message: str, names: list[str], own: Schema, where: str) -> RowError:
         """Return an error with Arrow's message and the row counted as everywhere here: from 0, without the header."""
@@ -177,8 +202,10 @@ class CsvFiles(_Files):
 def read_parquet(path: Paths, *, columns: Mapping[str, str] | None = None) -> ParquetFiles:
     """Return Parquet files as rows for ``insert``, ``delete``, ``upsert`` and ``apply``. Nothing is read yet.
 
-    ``path`` is a path, a glob pattern or several of them. Only the input's columns are read, whatever else there is;
-    ``columns`` maps the input's names of columns to the file's, where they differ.
+    ``path`` is a path, a glob pattern or several of them; a folder, with what is in the folders below it, where
+    ``key=value`` in their names are columns too (hive partitions); or a URL that fsspec opens, if that is installed.
+    Only the input's columns are read, whatever else there is; ``columns`` maps the input's names of columns to the
+    file's, where they differ. A dataset of Arrow's (``pyarrow.dataset``) is rows as it is.
 
     >>> import tempfile, pyarrow as pa, pyarrow.parquet, tidemill as tm
     >>> from tidemill.boundary.files import read_parquet
@@ -207,7 +234,8 @@ def read_csv(
 ) -> CsvFiles:
     r"""Return CSV files as rows for ``insert``, ``delete``, ``upsert`` and ``apply``. Nothing is read yet.
 
-    ``path`` is a path, a glob pattern or several of them; ``.gz`` and the like are decompressed. Types are those of
+    ``path`` is a path, a glob pattern or several of them, or URLs that fsspec opens; ``.gz`` and the like are
+    decompressed. Types are those of
     the input's columns, not guessed; ``schema`` gives those of the file's where they differ. Columns that the input
     does not have are left out. Without a ``header`` the columns are those of the schema, in its order. A field that is
     one of ``nulls`` and stands without quotes is NULL; in quotes it is text. Rows in errors are counted from 0, after
@@ -240,12 +268,15 @@ def _paths(path: Paths) -> tuple[str, ...]:
     return tuple(os.fspath(p) for p in given)
 
 
-def _found(paths: Sequence[str], where: str) -> list[str]:
-    """Return the files that paths and patterns stand for, those of a pattern sorted."""
+def _found(paths: Sequence[str], where: str, *, folders: bool = False) -> list[str]:
+    """Return the files that paths and patterns stand for, those of a pattern sorted; and folders, if these may be."""
     files: list[str] = []
-    for path in paths:
-        if os.path.isdir(path):  # noqa: PTH112 - a string that may be a pattern
-            msg = f"{where}: {path!r} is a folder: say which files, as in {os.path.join(path, '*.parquet')!r}"  # noqa: PTH118
+    for path in map(local_path, paths):
+        if is_remote(path):
+            files += remote_files(path, where)
+            continue
+        if not folders and os.path.isdir(path):  # noqa: PTH112 - a string that may be a pattern
+            msg = f"{where}: {path!r} is a folder: say which files, as in {os.path.join(path, '*.csv')!r}"  # noqa: PTH118
             raise RowError(msg)
         found = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))  # noqa: PTH110, PTH207
         if not found:

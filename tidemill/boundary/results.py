@@ -320,6 +320,24 @@ def following(updates: Updates, fed: Fed) -> Updates:
     return updates
 
 
+def parts_of(updates: Updates) -> tuple[pa.Table, Ints, Ints]:
+    """Return the columns of some updates, their times and their diffs, in no order."""
+    return updates._table, updates._times, updates._counts  # noqa: SLF001 - the same module
+
+
+def changes_beyond(updates: Updates, lower: Antichain) -> Updates:
+    """Return those of some updates that are beyond a frontier, which is theirs to begin with."""
+    columns, times, diffs = updates._columns, updates._times, updates._counts  # noqa: SLF001 - the same module
+    if not updates.lower.dominates(lower):
+        some = np.zeros(len(diffs), np.bool_)
+        for element in lower.elements:
+            some |= np.greater_equal(times, np.array(element)[:, None]).all(axis=0)
+        if not some.all():
+            columns, times, diffs = updates._table.filter(pa.array(some)), times[:, some], diffs[some]  # noqa: SLF001
+    coordinates, is_sorted = updates._coordinates, updates._sorted  # noqa: SLF001
+    return Updates(updates.schema, coordinates, columns, times, diffs, lower, updates.upper, is_sorted=is_sorted)
+
+
 class Rows(_Table):
     """The contents of a collection at a time: iterates as tuples of values, each as often as its count, sorted.
 

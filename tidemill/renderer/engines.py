@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import pyarrow as pa
 
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.passes.pipeline import Passes
@@ -19,6 +20,7 @@ from tidemill.renderer.runs.run import Engine, Run
 from tidemill.renderer.runs.stepper import Stepper
 
 if TYPE_CHECKING:
+    from tidemill.renderer.durable.reading import ReadState
     from tidemill.renderer.embedded.state import Saved
 
 _LOG: Final = logging.getLogger("tidemill.state")
@@ -124,6 +126,56 @@ def load(path: Path, graph: Graph, passes: Passes | None, engine: Engine) -> Run
     run = load_by(attrs.evolve(plan, passes=names), saved)
     _LOG.info("%s: goes on from what was saved there", path)
     return run
+
+
+def read_state(folder: str | os.PathLike[str]) -> ReadState:
+    """Return what is in a folder of state, to be read while a run of any process goes on with it, or none does.
+
+    Outputs are read as of the last step that was taken, by their names; the dataflow is not needed. Nobody waits:
+    neither who reads for steps, nor steps for who reads.
+
+    >>> import tempfile, tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> flow.output("n", flow.input("x", {"k": "string"}).count("n"))
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with flow.start(tm.Embedded(state=folder.name)) as run:
+    ...     state = tm.read_state(folder.name)
+    ...     run.insert("x", [("a",), ("a",)])
+    ...     run.advance()
+    ...     list(state.snapshot("n")), state.step, state.frontier("n")
+    ([('a', 2)], 1, Antichain(1))
+    >>> folder.cleanup()
+    """
+    from tidemill.renderer.durable.reading import ReadState  # noqa: PLC0415 - slow to import
+
+    path = Path(folder)
+    if not path.is_dir():
+        msg = f"read_state({os.fspath(folder)!r}): no such folder: expected that of a run, as in tm.Embedded(state=...)"
+        raise StateError(msg)
+    return ReadState(path)
+
+
+def read_changelog(folder: str | os.PathLike[str]) -> pa.Table:
+    """Return what `Run.to_changelog` has written for an output: an Arrow table with columns of times and diffs.
+
+    ``folder`` is the output's, in that of the changelog. While a run writes there, it is whole steps that are read.
+
+    >>> import tempfile, tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> flow.output("n", flow.input("x", {"k": "string"}).count("n"))
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with flow.start(tm.Embedded(state=folder.name + "/state")) as run:
+    ...     run.to_changelog(folder.name + "/log", keep=2)
+    ...     for _ in range(8):
+    ...         run.insert("x", [("a",)])
+    ...         run.advance()
+    >>> tm.read_changelog(folder.name + "/log/n").to_pylist()[:2]
+    [{'k': 'a', 'n': 4, 'time': 3, 'diff': 1}, {'k': 'a', 'n': 4, 'time': 4, 'diff': -1}]
+    >>> folder.cleanup()
+    """
+    from tidemill.renderer.durable.changelog_files import read_files  # noqa: PLC0415 - slow to import
+
+    return read_files(Path(folder))
 
 
 def _started(plan: GraphPlan, keep: int, saved: Saved | None, *, threads: int) -> Run:

@@ -224,7 +224,7 @@ def test_steps_refused_steps_saving_and_merging_give_what_the_reference_gives(al
     run, reference = flow.start(), flow.start(tm.Reference())
     outputs = {output.name: operator for output, operator in embedded(run).compiled.outputs.items()}
     for operator in outputs.values():
-        operator.has_followers = followed
+        operator.followers = int(followed)
     there = rows_of(dice, 60)
     for each in (run, reference):
         each.insert("x", there)

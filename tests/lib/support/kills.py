@@ -115,14 +115,22 @@ def outcome(folder: Path, *, spark: bool) -> dict[str, Any]:
 
 
 def disturbed(  # noqa: PLR0917
-    folder: Path, steps: int, kills: int, checkpoint_every: int, in_memory: int, seed: int, *, spark: bool
+    folder: Path,
+    steps: int,
+    kills: int,
+    checkpoint_every: int,
+    in_memory: int,
+    seed: int,
+    *,
+    spark: bool,
+    script: str = __file__,
 ) -> list[dict[str, Any]]:
     """Have the work done by processes that are killed; return for each what it had said last, and what was seen."""
     rng = random.Random(seed)
     told: list[dict[str, Any]] = []
     at = -1
     while True:
-        command = [sys.executable, __file__, "--worker", str(folder), "--steps", str(steps)]
+        command = [sys.executable, script, "--worker", str(folder), "--steps", str(steps)]
         command += ["--checkpoint-every", str(checkpoint_every), "--in-memory", str(in_memory)]
         command += ["--spark"] * spark
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -15,7 +15,10 @@ import tidemill as tm
 
 NAMED_AS_BUILTINS = {"abs", "ascii", "chr", "list", "max", "min", "round", "sum"}
 """Kept out of ``tm.__all__``."""
-MADE_BY_METHODS = {"Collection", "Grouped", "LetRec", "Metrics", "Rows", "Run", "StepInfo", "Updates", "Why"}
+MADE_BY_METHODS = {"Collection", "Grouped", "LetRec", "Metrics", "Rows", "Run", "StepInfo", "Subscription"} | {
+    "Updates",
+    "Why",
+}
 """Classes that users hold and do not make."""
 BETWEEN_LAYERS = {
     "Aggregate": {"argument", "condition", "function", "input_expression", "order_by"},
@@ -30,6 +33,7 @@ BETWEEN_LAYERS = {
     "Run": {"begin", "compiled", "explain_by", "go_on_from", "graph", "input_frontiers", "passes", "progress", "read"}
     | {"executor", "since", "since_at"},
     "Spark": {"load", "start", "start_after", "takes"},
+    "Subscription": {"begin", "call", "end", "is_over", "wanted"},
     "Updates": {"to_frame"},
     "When": {"branches"},
     "Window": {"exclusion", "frame", "given_frame", "label", "order", "partition", "parts", "text"},
@@ -85,6 +89,7 @@ def _held() -> dict[str, Any]:
             "Schema": x.schema,
             "Spark": tm.Spark(None),
             "StepInfo": steps[0],
+            "Subscription": run.subscribe("out"),
             "Updates": run.changes("out"),
             "Views": tm.Views("state"),
             "Why": asked.why("out", ("", 0)),

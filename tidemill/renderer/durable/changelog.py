@@ -29,6 +29,8 @@ import pyarrow as pa
 
 from tidemill.boundary.results import Updates
 from tidemill.errors import StateError
+from tidemill.renderer.durable.changelog_files import merge_older
+from tidemill.renderer.durable.output_changes import StepChanges
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.whole_file import put_in_place, sync_folder
 from tidemill.renderer.runs.interrupts import deferred, let_through
@@ -84,9 +86,9 @@ class _Spares:
 class Changelogs:
     """All folders of changes of a run: in each there is one for each of some outputs."""
 
-    def __init__(self, executor: EmbeddedExecutor, state: str, *, is_begun: bool) -> None:
-        """Prepare for them; where the state is not ``is_begun``, no step was taken yet."""
+    def __init__(self, executor: EmbeddedExecutor, state: str, changes: StepChanges) -> None:
         self._executor = executor
+        self._changes = changes
         self._state = state
         """What tells the run's state from all others."""
         self._outputs = executor.graph.outputs
@@ -98,8 +100,10 @@ class Changelogs:
         self._unsynced: Moves = ()
         """Files that are where they are seen, and may not be after a failure of the machine."""
         self._spares = _Spares(self._synced)
-        self._at_start = {} if is_begun or not executor.compiled.eager else self._held()
-        """What outputs hold before the first step, by their names; nothing once that is taken."""
+        self._keep: dict[str, int | None] = {}
+        """Files of how many steps stay apart in each folder; None for all."""
+        self._written_files: dict[Path, int] = {}
+        """How many files were written to each output's folder since older ones were merged there."""
 
     def restore(self, listing: Mapping[str, Sequence[str]], shown: Moves) -> None:
         """Go on with what a commit names, and publish what was committed with it."""
@@ -115,10 +119,11 @@ class Changelogs:
 
     def follow(self, listing: Mapping[str, Sequence[str]]) -> None:
         """Write what a commit names from now on, and nothing else."""
+        before = self._followed()
         self._listing = {path: list(outputs) for path, outputs in listing.items() if outputs}
         followed = self._followed()
-        for output, operator in self._executor.compiled.outputs.items():
-            operator.has_followers = output.name in followed
+        for name in before ^ followed:
+            self._executor.follow(self._outputs[name], on=name in followed)
 
     def _followed(self) -> set[str]:
         return {name for outputs in self._listing.values() for name in outputs}
@@ -126,14 +131,33 @@ class Changelogs:
     def _folders(self, path: str, outputs: Sequence[str]) -> list[Path]:
         return [Path(path) / self._names[name] for name in outputs]
 
-    def write_to(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
-        """Write the updates of these outputs to a folder from now on; where there are none, no more."""
+    def write_to(self, path: str | os.PathLike[str], outputs: Sequence[str], keep: int | None) -> None:
+        """Write the updates of these outputs to a folder from now on; where there are none, no more.
+
+        Files of steps before the last ``keep`` are merged, where that is said.
+        """
         for name in outputs:
             _as_table(self._executor.step_updates(self._outputs[name]))  # columns that clash are told at once
         key = str(Path(path).resolve())
         if outputs:
             self._claim(key, outputs)
+            if self._keep.get(key) != keep:
+                self._write_owner(Path(key), keep)
         self.follow({**self._listing, key: outputs})
+
+    def merge_older(self) -> None:
+        """Merge files of older steps, where so many are to be kept apart; ``OSError`` where that fails."""
+        for path, keep in self._keep.items():
+            if keep is not None and path in self._listing:
+                for name, folder in zip(self._listing[path], self._folders(path, self._listing[path]), strict=True):
+                    if self._written_files.get(folder, keep + 1) > keep:  # not looked at yet, or it may be time
+                        merge_older(folder, keep, self._outputs[name].schema, self._executor.graph.coordinates)
+                        self._written_files[folder] = 0
+
+    def _write_owner(self, folder: Path, keep: int | None, *, new: bool = False) -> None:
+        said = json.dumps({"state": self._state, "keep": keep}).encode()
+        put_in_place(folder / _OWNER, lambda file: file.write(said), new=new)
+        self._keep[str(folder)] = keep
 
     def _claim(self, path: str, outputs: Sequence[str]) -> None:
         """Make the folders, or go on in those of the same state; `StateError` where they are another's."""
@@ -145,11 +169,12 @@ class Changelogs:
             if owner.exists() and not owner.stat().st_size:  # of a machine that failed once it was made
                 owner.unlink()
             if not owner.exists():
-                said = json.dumps({"state": self._state}).encode()
-                put_in_place(owner, lambda file: file.write(said), new=True)
+                self._write_owner(folder, None, new=True)
             sync_folder(folder)  # each time: who made what is in it may have died before that
             sync_folder(folder.parent)
-            found = json.loads(owner.read_text(encoding="utf-8")).get("state")
+            said = json.loads(owner.read_text(encoding="utf-8"))
+            found = said.get("state")
+            self._keep[path] = said.get("keep")
         except (OSError, ValueError) as error:
             expected = "expected a folder to write in, new or this run's"
             to_do = advice(error, expected) if isinstance(error, OSError) else expected
@@ -166,7 +191,7 @@ class Changelogs:
     def write(self, step: int) -> Moves:
         """Write the updates of the step at hand where nobody sees them yet; return where they are to go."""
         self.publish()  # what could not be published before: readers see the steps in their order
-        updates = {name: self._updates(name) for name in self._followed()}
+        updates = {name: self._changes.of(name) for name in self._followed()}
         moves = [
             self._written(step, folder, updates[name])
             for path, outputs in self._listing.items()
@@ -178,11 +203,6 @@ class Changelogs:
             self._unsynced = ()
         return (*self._unsynced, *moves)
 
-    def _updates(self, name: str) -> list[Updates]:
-        """Return the updates of an output that are to be in the files of the step at hand."""
-        updates = self._executor.step_updates(self._outputs[name])
-        return [part for part in (self._at_start.get(name), updates) if part is not None and len(part)]
-
     def _written(self, step: int, folder: Path, updates: Sequence[Updates]) -> tuple[str, str]:
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
@@ -191,21 +211,12 @@ class Changelogs:
             pq.write_table(pa.concat_tables([_as_table(part) for part in updates]), file)
             file.flush()
             os.fsync(file.fileno())
+        self._written_files[folder] = self._written_files.get(folder, 0) + 1
         return str(hidden), str(folder / f"step-{step:010}.parquet")
-
-    def _held(self) -> dict[str, Updates]:
-        """Return all updates that outputs hold, by the outputs' names."""
-        compiled, found = self._executor.compiled, dict[str, Updates]()
-        for name, node in self._outputs.items():
-            output = compiled.outputs[node]
-            block = output.spine.all_updates()
-            found[name] = self._executor.updates(node.schema, block, output.frontier.lower, output.frontier.upper)
-        return found
 
     def committed(self, moves: Moves) -> None:
         """Take note that files are committed, which are to be published."""
         self._unpublished = moves[len(self._unsynced) :]
-        self._at_start = {}
 
     def _synced(self, folder: Path) -> None:
         """Take note that the disk knows of all moves in a folder."""

@@ -49,9 +49,21 @@ class LastCommit:
             os.pwrite(self._descriptor, f"{said} {zlib.crc32(said.encode()):08x}\n".encode(), 0)
 
     def _read(self) -> tuple[int | None, str, str]:
-        with contextlib.suppress(ValueError):  # it was cut off; where the disk fails nobody knows what it says
-            said, _, checksum = os.pread(self._descriptor, _LONGEST, 0).decode("ascii").rpartition(" ")
-            number, file, digest = said.split()
-            if int(checksum, 16) == zlib.crc32(said.encode()):
-                return int(number), file, digest
-        return None, "", ""
+        return _parsed(os.pread(self._descriptor, _LONGEST, 0))
+
+
+def last_said(folder: Path) -> tuple[int | None, str]:
+    """Return the number of the last commit that its process knew to be on the disk, and its digest; or None."""
+    with contextlib.suppress(FileNotFoundError):
+        number, _, digest = _parsed((folder / _NAME).read_bytes())
+        return number, digest
+    return None, ""
+
+
+def _parsed(content: bytes) -> tuple[int | None, str, str]:
+    with contextlib.suppress(ValueError):  # it was cut off; where the disk fails nobody knows what it says
+        said, _, checksum = content.decode("ascii").rpartition(" ")
+        number, file, digest = said.split()
+        if int(checksum, 16) == zlib.crc32(said.encode()):
+            return int(number), file, digest
+    return None, "", ""

@@ -39,6 +39,10 @@ class Base:
     """That of the file."""
     functions: Mapping[str, Any] | None = None
     """What is known of the users' functions; None in a folder of before this was written down."""
+    outputs: Mapping[str, Any] | None = None
+    """The outputs' columns (`OutputShapes`); None in such a folder too."""
+    kept: tuple[tuple[str, str, int], ...] = ()
+    """Files of changes of before, which subscribers have not acknowledged: names, checksums, updates."""
 
 
 @attrs.frozen
@@ -58,6 +62,8 @@ class Commit:
 
     Those of this commit, and of others before it where the disk may not know of the move yet.
     """
+    cursors: Mapping[str, tuple[str, Any]] = attrs.field(factory=dict)
+    """Which output each subscriber with a name reads, and up to where it has acknowledged; None for not at all."""
     base: Base | None = None
 
     def text(self) -> dict[str, Any]:
@@ -69,9 +75,11 @@ class Commit:
         """Return what was written."""
         text, base = frame.text, frame.text["base"]
         if base is not None:
-            base = Base(**{**base, "passes": tuple(base["passes"]), "graph": tuple(base["graph"])})
+            tuples = {"passes": tuple(base["passes"]), "graph": tuple(base["graph"])}
+            base = Base(**{**base, **tuples, "kept": tuple(map(tuple, base.get("kept", ())))})
         shown = tuple((hidden, there) for hidden, there in text["shown"])
-        return cls(frame.number, text["step"], text["sources"], text["changelogs"], shown, base)
+        cursors = text.get("cursors", {})
+        return cls(frame.number, text["step"], text["sources"], text["changelogs"], shown, cursors, base)
 
 
 @attrs.frozen(eq=False)
@@ -82,6 +90,16 @@ class Entry:
     digest: bytes
     path: Path
     start: int
+    changes: Mapping[str, Any]
+    """What there is in the frame of changes of outputs (`OutputChanges`)."""
+    upto: Mapping[str, Any]
+    """Up to where outputs are complete after the step."""
+
+    @classmethod
+    def of(cls, frame: frames.LogFrame, path: Path, start: int) -> Self:
+        """Return the commit that a frame is."""
+        record = frame.text["record"] or {}
+        return cls(Commit.of(frame), frame.digest, path, start, record.get("changes", {}), record.get("upto", {}))
 
     def frame(self) -> frames.LogFrame:
         """Return the whole frame, with its arrays; `StateError` where it is not what it was."""
@@ -114,7 +132,7 @@ class Log:
         segments = _from_last_base([segment_path(folder, number) for number in numbers])
         for path, found in segments:
             for i, (start, frame) in enumerate(found):
-                entry = Entry(Commit.of(frame), frame.digest, path, start)
+                entry = Entry.of(frame, path, start)
                 if entry.commit.base is not None:
                     entries = [entry]
                     continue
@@ -132,6 +150,18 @@ class Log:
             return False
         with deferred(), segment_path(folder, self.segments).open("rb") as file, let_through():
             return frames.read(file, self.tail) is not None
+
+    def grown(self, folder: Path) -> Log:
+        """Return it with what was appended to its last file since; that is of no other base."""
+        path, entries, tail = segment_path(folder, self.segments), list(self.entries), self.tail
+        try:
+            with deferred(), path.open("rb") as file, let_through():
+                while (frame := _frame(path, file, tail)) is not None:
+                    entries.append(Entry.of(attrs.evolve(frame, arrays={}), path, tail))
+                    tail += frame.size
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        return Log(entries, self.segments, tail)
 
 
 def segment_path(folder: Path, number: int) -> Path:

@@ -6,21 +6,27 @@ import contextlib
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+import pyarrow as pa
+
+from tidemill.boundary.results import Updates
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError
 from tidemill.renderer.durable.changelog import Changelogs
 from tidemill.renderer.durable.journal import Event, Journal
+from tidemill.renderer.durable.kept_changes import KeptChanges
 from tidemill.renderer.durable.large_changes import LargeChanges
+from tidemill.renderer.durable.output_changes import OutputShapes, StepChanges
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.state import save
+from tidemill.renderer.runs.executor import Cursor
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
@@ -29,6 +35,11 @@ from tidemill.renderer.runs.writes import Change
 _LOG: Final = logging.getLogger("tidemill.state")
 _ROWS: Final = 1_000_000
 """Rows to be taken in again after a crash, at most: beyond it there is a checkpoint, if the state is not larger."""
+_ROW_REPEATED: Final = 10
+"""What it takes to repeat a step for a row, in state rows that are written and read again: an operator is about 1."""
+_STEP_REPEATED: Final = 1000
+_CHECKPOINT: Final = 100_000
+"""What a step, and a checkpoint, take beside their rows."""
 
 
 class StepRecorder:
@@ -54,8 +65,11 @@ class StepRecorder:
         self._checkpoint_every = checkpoint_every
         self._rows_since_base = replayed_rows
         self._journal = Journal()
-        self._changelogs = Changelogs(executor, log.base.id, is_begun=log.last.step > 0)
+        self._changes = StepChanges(executor, is_begun=log.last.step > 0)
+        self._changelogs = Changelogs(executor, log.base.id, self._changes)
         self._changelogs.restore(log.last.changelogs, log.last.shown)
+        self._kept = KeptChanges(log.folder, lambda: log.entries, OutputShapes.of(executor.graph))
+        log.carry = self._kept.carried
 
     # -- what is queued -----------------------------------------------------------------------------------------------
 
@@ -85,18 +99,27 @@ class StepRecorder:
         rest = {"sources": sources, "changelogs": self._changelogs.listing(), "shown": moves}
         if replayable:
             events, arrays = self._journal.record()
-            log.commit(events, arrays, {node.name: frontier.elements for node, frontier in inputs.items()}, **rest)
+            listing, packed = self._changes.record(self._executor.graph.outputs)
+            frontiers = {node.name: frontier.elements for node, frontier in inputs.items()}
+            changes = {"changes": listing, "upto": self._changes.frontiers()}
+            log.commit(events, {**arrays, **packed}, frontiers, changes, **rest)
             self._rows_since_base += self._journal.rows
         else:
-            with self._checkpointing():
+            with self._checkpointing(), self._carrying_step():
                 log.commit_state(lambda path: self._save(path, inputs), **rest)
             self._rows_since_base = 0
+        self._changes.committed()
         self._journal.clear()
         self._changelogs.committed(moves)
         try:
             self._changelogs.publish()
         except OSError as error:  # committed all the same: tried again with the next step, or by the next run
             warnings.warn(f"changes of step {step} are not shown yet: {error}", RuntimeWarning, stacklevel=2)
+            return
+        try:
+            self._changelogs.merge_older()
+        except (OSError, pa.ArrowException) as error:  # all files are there
+            warnings.warn(f"files of older changes were not merged: {error}", RuntimeWarning, stacklevel=2)
 
     def lost(self, steps: int) -> str | None:
         if self._log.lost is None and self._log.last.step > steps:
@@ -111,11 +134,11 @@ class StepRecorder:
             return f"step {step} may be there or not, {self._log.lost}"
         return f"step {step} was not taken, and what was put in for it is to be put in again"
 
-    def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
+    def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str], keep: int | None) -> None:
         before = self._changelogs.listing()
         with deferred():
             try:
-                self._changelogs.write_to(path, outputs)
+                self._changelogs.write_to(path, outputs, keep)
                 if self._changelogs.listing() != before:  # else it is said again, as by each run
                     # Now, not with the next step: that may be another process's.
                     self._log.note("no changes are written there", changelogs=self._changelogs.listing())
@@ -151,6 +174,13 @@ class StepRecorder:
             return
         self.checkpoint_soon()
 
+    def checkpoint_at_the_end(self) -> None:
+        if self._journal.rows or self._log.lost is not None or self._log.is_checkpointed:
+            return
+        repeated = _ROW_REPEATED * self._rows_since_base + _STEP_REPEATED * self._log.steps_since_base
+        if repeated > self._executor.metrics().state_rows + _CHECKPOINT:
+            self.checkpoint_soon()
+
     def checkpoint_soon(self) -> None:
         """Write the whole state; warn where that fails, and is tried again."""
         try:
@@ -160,7 +190,9 @@ class StepRecorder:
 
     def _save(self, path: Path, inputs: Mapping[Input, Antichain]) -> str:
         """Write the state where the inputs have these frontiers, but for what is in files already; its checksum."""
-        header = {"passes": self._log.base.passes, **self._frontiers.saved(inputs)}
+        places = {name: node.id for name, node in self._executor.graph.outputs.items()}
+        for_readers = {"outputs": places, "upto": self._changes.frontiers()}
+        header = {"passes": self._log.base.passes, **self._frontiers.saved(inputs), **for_readers}
         spilled, large = self._spill_store.store.listing(), self._large_changes.listing()
         with let_through():
             return save(self._executor.compiled, path, header, spilled=spilled, large=large)
@@ -178,6 +210,34 @@ class StepRecorder:
                 self._spill_store.store.base = base
             raise
 
+    @contextlib.contextmanager
+    def _carrying_step(self) -> Iterator[None]:
+        """Within the block the step at hand is in the checkpoint, and so are its changes among those that are kept."""
+        self._log.carry = lambda base: self._kept.carried(base, self._changes)
+        try:
+            yield
+        finally:
+            self._log.carry = self._kept.carried
+
+    # -- subscribers --------------------------------------------------------------------------------------------------
+
+    def cursors(self) -> Mapping[str, Cursor]:
+        return self._kept.cursors()
+
+    def move_cursor(self, name: str, cursor: Cursor | None) -> None:
+        cursors = {n: c for n, c in self._log.last.cursors.items() if n != name}
+        if cursor is not None:
+            cursors[name] = cursor.output, None if cursor.upto is None else cursor.upto.elements
+        with deferred():
+            self._log.note(f"where {name!r} is was not written down", cursors=cursors)
+
+    def changes_since(self, output: str, frontier: Antichain, most: int) -> list[Updates]:
+        return self._kept.changes_since(output, frontier, most)
+
+    def keep_for(self, readers: Callable[[], Mapping[str, Sequence[Antichain]]]) -> None:
+        self._kept.keep_for(readers)
+
     def close(self) -> None:
         self._changelogs.close()
+        self._kept.close()
         self._log.close()

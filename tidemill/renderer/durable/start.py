@@ -137,6 +137,7 @@ def _recover(log: StepLog, state: State) -> int:
     saved = log.checkpoint_content()
     if saved is not None:
         saved.restore(state.executor.compiled, state.frontiers)
+        state.executor.restored()
         spill_store.store.restore(saved.header.get("cold", {}), spill_store.spines)
         state.large_changes.restore(saved.header.get("large", ()), inputs)
     if log.is_checkpointed:  # else steps to come refer to files that nothing else does

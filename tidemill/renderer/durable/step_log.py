@@ -30,13 +30,14 @@ from tidemill.renderer.durable import frames
 from tidemill.renderer.durable.last_commit import LastCommit
 from tidemill.renderer.durable.lock import Lock
 from tidemill.renderer.durable.log_reading import Base, Commit, Entry, Log, may_build_upon, segment_number, segment_path
+from tidemill.renderer.durable.output_changes import OutputShapes
 from tidemill.renderer.durable.segment import Segment
 from tidemill.renderer.embedded.state import Saved, read
 from tidemill.renderer.runs.interrupts import deferred
 from tidemill.renderer.runs.system_errors import advice
 
-_CHECKPOINT: Final = re.compile(r"checkpoint-\d{10}-\w+")
-_UNFINISHED: Final = re.compile(r"\.checkpoint-.*\.tmp")
+_CHECKPOINT: Final = re.compile(r"checkpoint-\d{10}-\w+|changes-\w{16}")
+_UNFINISHED: Final = re.compile(r"\.(checkpoint|changes)-.*\.tmp")
 
 
 class StepLog:
@@ -53,6 +54,10 @@ class StepLog:
         """The file that this process writes to; None before it commits."""
         self._functions: Mapping[str, Any] | None = None
         """What is known of the users' functions that the next base is of."""
+        self._outputs: Mapping[str, Any] | None = None
+        """The outputs' columns that the next base says."""
+        self.carry: Callable[[Base], tuple[tuple[str, str, int], ...]] = lambda base: base.kept
+        """What writes changes of outputs that are still wanted to files, and returns all of these for the next base."""
         try:
             with deferred():  # interrupted, the lock has to be known that is to be released
                 folder.mkdir(parents=True, exist_ok=True)
@@ -90,6 +95,11 @@ class StepLog:
         return found
 
     @property
+    def entries(self) -> Sequence[Entry]:
+        """The base, and what was committed since."""
+        return self._entries
+
+    @property
     def steps_since_base(self) -> int:
         """How many steps there are in the log."""
         return self.last.step - self._entries[0].commit.step
@@ -101,10 +111,11 @@ class StepLog:
 
     def begin(self, graph: Graph, keep: int, passes: tuple[str, ...]) -> None:
         """Begin with nothing, or go on from what is there, if it is of this graph after these passes."""
+        self._outputs = OutputShapes.of(graph).text()
         if self.passes is None:
             self._functions = require_same_functions(None, graph, str(self.folder), "")
             description = tuple(describe(graph))
-            base = Base(uuid.uuid4().hex, keep, passes, description, None, None, functions=self._functions)
+            base = Base(uuid.uuid4().hex, keep, passes, description, None, None, self._functions, self._outputs)
             nothing = Commit(number=0, step=0, sources={}, changelogs={}, shown=(), base=base)
             self._writing("nothing was begun", lambda: self._put(nothing))
             return
@@ -145,7 +156,7 @@ class StepLog:
         if not path.exists():
             msg = f"{path} is missing, which was committed: the folder was changed from outside; restore it from a copy"
             raise StateError(msg)
-        return read(path, self.base.checksum)
+        return read(path, self.base.checksum, later=True)
 
     def records(self) -> Iterator[tuple[int, dict[str, Any], dict[str, Any]]]:
         """Give the number, header and arrays of each step since the base."""
@@ -161,11 +172,15 @@ class StepLog:
         events: Sequence[Mapping[str, Any]],
         arrays: Mapping[str, Any],
         frontiers: Mapping[str, Any],
+        changes: Mapping[str, Any],
         **rest: Any,
     ) -> None:
-        """Make a step permanent, or raise `StateError` and leave things as they were. ``rest`` is of its `Commit`."""
+        """Make a step permanent, or raise `StateError` and leave things as they were. ``rest`` is of its `Commit`.
+
+        ``changes`` says what outputs changed in it, for readers.
+        """
         step = self.last.step + 1
-        record = {"frontiers": frontiers, "events": list(events)}
+        record = {"frontiers": frontiers, "events": list(events), **changes}
         commit = self._next(step=step, **rest)
         self._writing(f"step {step} was not taken and is queued still", lambda: self._put(commit, record, arrays))
 
@@ -192,7 +207,10 @@ class StepLog:
 
         def write() -> None:
             checksum = save(self.folder / name)
-            base = attrs.evolve(self.base, file=name, checksum=checksum, functions=self._functions)
+            kept, functions, outputs = self.carry(self.base), self._functions, self._outputs
+            base = attrs.evolve(
+                self.base, file=name, checksum=checksum, functions=functions, outputs=outputs, kept=kept
+            )
             self._put(attrs.evolve(commit, base=base))
 
         self._writing(failed, write)
@@ -202,10 +220,11 @@ class StepLog:
         """Remove what no commit needs: what a process that died left behind, and what is before the base."""
         first = segment_number(self._entries[0].path.name)
         assert first is not None
+        needed = {self.base.file, *(name for name, _, _ in self.base.kept)}
         with contextlib.suppress(OSError):  # there will be another opportunity
             for path in self.folder.iterdir():
                 number = segment_number(path.name)
-                is_checkpoint = _CHECKPOINT.fullmatch(path.name) and path.name != self.base.file
+                is_checkpoint = _CHECKPOINT.fullmatch(path.name) and path.name not in needed
                 if is_checkpoint or _UNFINISHED.fullmatch(path.name) or (number is not None and number < first):
                     path.unlink()
 
@@ -230,7 +249,8 @@ class StepLog:
         if segment is None or (commit.base is not None and segment.end):
             segment = self._new_segment()
         start, before = segment.end, self._entries
-        entry = Entry(commit, digest, segment.path, start)
+        said = record or {}
+        entry = Entry(commit, digest, segment.path, start, said.get("changes", {}), said.get("upto", {}))
         self.lost = "its last commit was being written, and may be there or not"
         another = segment_path(self.folder, self._segments + 1)
         try:

@@ -206,17 +206,21 @@ class EmbeddedExecutor:
         operator.forget_unread()
         return found
 
-    def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
+    def changed_since(self, node: Output, time: Time | None, since: Antichain, upper: Antichain) -> Updates:
         operator = self.compiled.outputs[node]
         block = operator.spine.all_updates()
         k, users = len(operator.schema), len(self.graph.coordinates)
         # However much of it was compacted so far, times are told apart as far as was promised, and no further.
         block = advance(block, k, users, since)
+        if time is None:
+            return self.updates(operator.schema, consolidated(block), Antichain.minimum(users), upper)
         block = consolidated(block.compress(~_at_or_before(block[k : k + users], time), axis=1))
         return self.updates(operator.schema, block, Antichain.after(time), upper)
 
+    def follow(self, node: Output, *, on: bool) -> None:
+        self.compiled.outputs[node].followers += 1 if on else -1
+
     def step_updates(self, node: Output) -> Updates:
-        """Return the updates of an output in the step at hand, where it is followed."""
         operator = self.compiled.outputs[node]
         return self.updates(operator.schema, operator.step_updates(), operator.frontier.lower, operator.frontier.upper)
 
@@ -230,6 +234,10 @@ class EmbeddedExecutor:
         return Updates(schema, coordinates, columns, block[k:-1], block[-1], lower, upper, is_sorted=is_sorted)
 
     # -- state --------------------------------------------------------------------------------------------------------
+
+    def restored(self) -> None:
+        """Take note that all was brought to where a state is."""
+        self._sweeper.restored()
 
     def save(self, path: Path, header: Mapping[str, Any]) -> None:
         save(self.compiled, path, header)

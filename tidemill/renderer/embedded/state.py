@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 import numpy as np
+import pyarrow as pa
 
 from tidemill.dataflow.fingerprint import describe, difference, require_same_functions
 from tidemill.errors import StateError
@@ -21,6 +23,8 @@ from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.frontiers import Frontiers
 
+Stored: TypeAlias = "tuple[int, Callable[[], UpdateArray]]"
+"""How many updates there are, and what reads them."""
 _UNREAD: Final = "unread"
 _KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "i": int, "l": tuple, "-": type(None)}
 
@@ -42,9 +46,12 @@ def save(
     return container.write(path, whole, _arrays(compiled, whole=spilled is None))
 
 
-def read(path: Path, checksum: str | None = None) -> Saved:
-    """Return what was saved to a file; `StateError` where it is damaged, none of ours, or has another checksum."""
-    return Saved(path, *container.read(path, checksum))
+def read(path: Path, checksum: str | None = None, *, later: bool = False) -> Saved:
+    """Return what was saved to a file; `StateError` where it is damaged, none of ours, or has another checksum.
+
+    With ``later`` arrangements and interned values are read, and checked, when they are first looked at.
+    """
+    return Saved(path, *container.read(path, checksum, later=later), later)
 
 
 @attrs.frozen
@@ -54,6 +61,7 @@ class Saved:
     path: Path
     header: dict[str, Any]
     arrays: container.Arrays
+    later: bool = False
 
     @property
     def steps(self) -> int:
@@ -71,7 +79,7 @@ class Saved:
 
         ``make_room`` is called after each of them, where not all of it is to be in memory.
         """
-        different = difference(self.header["graph"], compiled.graph)
+        different = None if self.later else difference(self.header["graph"], compiled.graph)  # the log has said it
         if different is not None:
             msg = (
                 f"{self.path} was saved by another dataflow: {different}; load it with the flow it was made with, and "
@@ -84,14 +92,24 @@ class Saved:
         for frontier, upper in compiled.uppers(dict(frontiers.needed)).items():
             frontier.upper = frontier.lower = upper
         names = _names_by_owner(self.arrays)
-        _load_interned(compiled.interner, {name: self.arrays[key] for name, key in names["interned"]})
+        compiled.interner.load_later(lambda interner: _load_interned(interner, self._some(names["interned"])))
+        if not self.later:
+            compiled.interner.load()
         for output, outlet in compiled.outputs.items():
             outlet.readers_since = frontiers.since[output]
         for operator in operators_of(compiled.root):
-            _load(operator, {name: self.arrays[key] for name, key in names[f"operators/{operator.place}"]})
+            owned = names[f"operators/{operator.place}"]
+            _load(operator, self._stored(owned), later=self.later)
             if make_room is not None:
                 make_room()
-        self.arrays.close()
+        if not self.later:
+            self.arrays.close()
+
+    def _some(self, names: Iterable[tuple[str, str]]) -> dict[str, Any]:
+        return {name: self.arrays[key] for name, key in names}
+
+    def _stored(self, names: Iterable[tuple[str, str]]) -> dict[str, Stored]:
+        return {name: (self.arrays.columns(key), partial(self.arrays.__getitem__, key)) for name, key in names}
 
 
 def kept_otherwise(what: str) -> StateError:
@@ -137,21 +155,28 @@ def _dump(operator: Operator, *, whole: bool) -> dict[str, UpdateArray]:
     return {name: block for name, block in found.items() if block.shape[1]}
 
 
-def _load(operator: Operator, saved: dict[str, UpdateArray]) -> None:
+def _load(operator: Operator, saved: dict[str, Stored], *, later: bool) -> None:
     spines = operator.spines()
     for name in saved:
         if name not in spines and not name.startswith("port") and name != _UNREAD:
             raise kept_otherwise(f"{operator.node.where}: {name}")
     for name, store in spines.items():
-        if name in saved:
-            store.refill(saved[name])
+        if name in saved and later:
+            store.refill_later(*saved[name])
+        elif name in saved:
+            store.refill(saved[name][1]())
         else:  # what constants came to when the run was started is below, or was nothing
             store.evict()
     for i, port in enumerate(operator.ports):
-        port.refill(saved.get(f"port{i}"))
+        port.refill(_copied(saved, f"port{i}"))
     if isinstance(operator, OutputOperator):
-        operator.forget_unread(saved.get(_UNREAD))
+        operator.forget_unread(_copied(saved, _UNREAD))
     operator.drop_derived()
+
+
+def _copied(saved: Mapping[str, Stored], name: str) -> UpdateArray | None:
+    """Return what may be written to."""
+    return saved[name][1]().copy() if name in saved else None
 
 
 def _dump_interned(interner: Interner) -> dict[str, Any]:
@@ -187,12 +212,30 @@ def _value(kind: str, piece: bytes) -> Any:
 
 
 def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
-    content, at = saved["bytes"].tobytes(), 0
-    interner.forget()
-    for kind, length in zip(saved["kinds"].tobytes().decode(), saved["lengths"].tolist(), strict=True):
-        piece = content[at : at + length]
+    kinds, lengths, content = saved["kinds"].tobytes(), saved["lengths"], saved["bytes"]
+    if not kinds.strip(b"s"):  # all are text, as they mostly are
+        ends = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(content))]
+        texts = pa.Array.from_buffers(pa.large_string(), len(kinds), buffers)
+        try:
+            texts.validate(full=True)
+        except pa.ArrowInvalid:  # surrogates, which are no text elsewhere
+            pass
+        else:
+            interner.add_all(texts.to_pylist())
+            return
+    whole, at = content.tobytes(), 0
+    for kind, length in zip(kinds.decode(), lengths.tolist(), strict=True):
+        piece = whole[at : at + length]
         at += length
         interner.add(_value(kind, piece))
+
+
+def saved_interner(saved: Saved) -> Interner:
+    """Return the interned values of what was saved."""
+    interner = Interner()
+    _load_interned(interner, {n: saved.arrays[f"interned/{n}"] for n in ("kinds", "lengths", "bytes")})
+    return interner
 
 
 def _names_by_owner(keys: Iterable[str]) -> Mapping[str, list[tuple[str, str]]]:

@@ -147,10 +147,20 @@ class ReferenceExecutor:
         self._news[node] = {}
         return found
 
-    def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
+    def changed_since(self, node: Output, time: Time | None, since: Antichain, upper: Antichain) -> Updates:
         advanced = consolidated((row, since.advance(t), diff) for (row, t), diff in self._traces[node].items())
+        if time is None:
+            return self._updates(node, advanced, Antichain.minimum(self._users), upper)
         trace = {(row, t): diff for (row, t), diff in advanced.items() if not less_equal(t, time)}
         return self._updates(node, trace, Antichain.after(time), upper)
+
+    def follow(self, node: Output, *, on: bool) -> None:
+        """Nothing: it remembers all."""
+
+    def step_updates(self, node: Output) -> Updates:
+        assert self._next is not None
+        least = Antichain.minimum(self._users)
+        return self._updates(node, _news(self._next.evaluation.traces[node], self._traces[node]), least, least)
 
     def _updates(self, node: Output, trace: Trace, lower: Antichain, upper: Antichain) -> Updates:
         schema = node.schema

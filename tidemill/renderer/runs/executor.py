@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+
+import attrs
 
 from tidemill.boundary.results import Rows, Updates
 from tidemill.boundary.update_tables import Names
@@ -58,8 +60,14 @@ class Executor(Protocol):
     def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         """Return, and forget, the updates kept since the last call."""
 
-    def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
+    def changed_since(self, node: Output, time: Time | None, since: Antichain, upper: Antichain) -> Updates:
         """Return the updates at complete times that are not at or before ``time``, told apart from ``since`` on."""
+
+    def follow(self, node: Output, *, on: bool) -> None:
+        """Begin or end keeping the updates of an output in each step for `step_updates`."""
+
+    def step_updates(self, node: Output) -> Updates:
+        """Return the updates of an output in the step at hand, which is not committed yet, where it is followed."""
 
     def metrics(self) -> Metrics:
         """Return figures for each operator."""
@@ -89,7 +97,31 @@ class Executor(Protocol):
         """Release the state."""
 
 
-class Recorder(Protocol):
+@attrs.frozen
+class Cursor:
+    """What a subscriber of a name has acknowledged; with ``upto`` None not even its first snapshot."""
+
+    output: str
+    upto: Antichain | None
+
+
+class ChangesOnDisk(Protocol):
+    """What a durable run keeps for subscribers. What it is asked for is on the disk."""
+
+    def cursors(self) -> Mapping[str, Cursor]:
+        """Return those of all names."""
+
+    def move_cursor(self, name: str, cursor: Cursor | None) -> None:
+        """Write down a cursor, or with None that there is none any more."""
+
+    def changes_since(self, output: str, frontier: Antichain, most: int) -> list[Updates]:
+        """Return the first changes, step by step, that reach beyond a frontier: about so many updates."""
+
+    def keep_for(self, readers: Callable[[], Mapping[str, Sequence[Antichain]]]) -> None:
+        """Have checkpoints keep what these readers want: by output, from where on."""
+
+
+class Recorder(ChangesOnDisk, Protocol):
     """Writes each step of a run down before it counts as taken, with all that was queued before it."""
 
     @property
@@ -126,8 +158,11 @@ class Recorder(Protocol):
     def checkpoint_if_due(self) -> None:
         """Do so where there are many steps or rows to be repeated."""
 
-    def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str]) -> None:
-        """Write the updates of these outputs to files from now on."""
+    def checkpoint_at_the_end(self) -> None:
+        """Do so where it would take longer to repeat the steps since the last one than to write and read the state."""
+
+    def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str], keep: int | None) -> None:
+        """Write the updates of these outputs to files from now on; merge those before the last ``keep``, if said."""
 
     def close(self) -> None:
         """Let go of the folder."""

@@ -7,6 +7,8 @@ from typing import Any, Final, Self
 
 import attrs
 
+from tidemill.renderer.runs.prometheus import prometheus_text
+
 
 @attrs.frozen
 class OperatorMetrics:
@@ -103,6 +105,21 @@ class Metrics(tuple[OperatorMetrics, ...]):  # noqa: SLOT001 - it has a memory b
             for o in self
         ]
         return "\n".join([head, *lines, str(self.memory)])
+
+    def to_prometheus(self, **labels: Any) -> str:
+        """Return the figures in Prometheus' text format, for a page that it scrapes; ``labels`` go with each of them.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("once", flow.input("x", {"i": "int64"}).distinct())
+        >>> with flow.start() as run:
+        ...     print(run.metrics().to_prometheus(flow="shop"))  # doctest: +ELLIPSIS
+        # HELP tidemill_operator_records_in_total Updates that came to an operator.
+        # TYPE tidemill_operator_records_in_total counter
+        tidemill_operator_records_in_total{flow="shop",operator="0",kind="Input",name="x"} 0
+        ...
+        """
+        return prometheus_text(self, self.memory, labels)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a line for each operator."""

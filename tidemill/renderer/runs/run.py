@@ -6,11 +6,13 @@ in, `Stepper` takes steps, `Frontiers` knows how far the inputs and outputs are,
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Never, Protocol, Self, TypeVar, cast, final, overload
+
+import numpy as np
 
 from tidemill.boundary.feed_formats import FeedFormat
 from tidemill.boundary.feeds import Fed
@@ -36,6 +38,7 @@ from tidemill.renderer.runs.pictures import READABLE, history_of, records_of, ru
 from tidemill.renderer.runs.progress import watch
 from tidemill.renderer.runs.step_events import StepEvents, StepInfo, require_limits
 from tidemill.renderer.runs.stepper import Stepper
+from tidemill.renderer.runs.subscriptions import Subscription
 from tidemill.renderer.runs.system_errors import advice
 
 if TYPE_CHECKING:
@@ -77,7 +80,7 @@ class Run:
     """
 
     def __init__(self, stepper: Stepper, *, passes: Sequence[str] = (), dataframes: DataFrames | None = None) -> None:
-        self._lock = threading.RLock()
+        self._lock = stepper.subscriptions.run_lock
         self.executor = stepper.executor
         self.graph: Graph = stepper.frontiers.graph
         """What is run: as the passes left it."""
@@ -331,6 +334,18 @@ class Run:
         """Close the current epoch: of the inputs still open, the earliest. For times of one coordinate."""
         self._stepper.take(self._frontiers.next_epoch())
 
+    async def aadvance_to(self, time: Any, *, input: str | None = None) -> None:  # noqa: A002 - as `advance_to`
+        """Do what `advance_to` does in another thread, for programs of asyncio: the loop goes on meanwhile."""
+        await asyncio.to_thread(self.advance_to, time, input=input)
+
+    async def aadvance(self) -> None:
+        """Do what `advance` does in another thread, for programs of asyncio: the loop goes on meanwhile.
+
+        Other methods of the run wait for the end of the step: call those that are not to block the loop in a thread
+        too, as by ``asyncio.to_thread(run.insert, ...)``.
+        """
+        await asyncio.to_thread(self.advance)
+
     @alone
     def close_input(self, name: str) -> None:
         """Declare that an input will not change any more, and do the work this brings."""
@@ -358,7 +373,8 @@ class Run:
     def snapshot(self, name: str, *, at: Any = None) -> Rows:
         """Return an output's contents at its last complete time, or at an earlier one not compacted away.
 
-        With times of several coordinates ``at`` has to be given, until the inputs are closed.
+        Before any time is complete there are none. With times of several coordinates ``at`` has to be given, until the
+        inputs are closed.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -370,6 +386,8 @@ class Run:
         ([(7,)], [(7,), (7,)])
         """
         node = self._output(name)
+        if at is None and self._frontiers.users == 1 and self._frontiers.of(node) == Antichain([0]):
+            return Rows(node.schema, node.schema.to_arrow().empty_table(), np.empty(0, np.int64), None)
         return self.executor.contents(node, self._frontiers.readable_time(node, at))
 
     @alone
@@ -405,6 +423,66 @@ class Run:
             found = self.executor.take_unread(node, self._frontiers.read[node], upper)
             self._frontiers.read[node] = upper
         return following(found, self._fed.setdefault(node, Fed(functools.partial(self._counts_before, node))))
+
+    @alone
+    def subscribe(
+        self,
+        output: str,
+        /,
+        *,
+        name: str | None = None,
+        since: Any = None,
+        snapshot: bool = True,
+        callback: Callable[[Updates], object] | None = None,
+    ) -> Subscription:
+        """Return a reader of an output: its contents as they are now, and from then on every change, each once.
+
+        Any number of readers, each goes on by itself. ``for batch in subscription`` gives what there is, `follow` and
+        ``async for`` wait for more; with a ``callback`` each batch is given to that after the step, and acknowledged
+        when it returns. What was not acknowledged (``subscription.ack()``) comes again, in the next loop or call, so a
+        sink that fails loses nothing. With ``snapshot=False`` it begins with what changes from now on, with ``since=t``
+        with what changed after a time, as far back as ``keep`` reaches.
+
+        One with a ``name`` goes on where it acknowledged, on a durable run after a restart too: then it is neither
+        ``since`` nor a snapshot that it begins with, unless nothing was acknowledged. Changes that it has not
+        acknowledged are kept on the disk for it until `unsubscribe`. A run without a folder keeps a million updates of
+        an output: a reader that is further behind gets a ``MissedChangesError``, and begins again by ``resync()``.
+
+        >>> import tidemill as tm
+        >>> flow = tm.Dataflow()
+        >>> flow.output("n", flow.input("x", {"k": "string"}).count("n"))
+        >>> with flow.start() as run:
+        ...     run.insert("x", [("a",)])
+        ...     run.advance()
+        ...     mailer = run.subscribe("n", name="mailer")
+        ...     run.insert("x", [("a",), ("b",)])
+        ...     run.advance()
+        ...     for batch in mailer:
+        ...         print(batch.lower, batch.upper, list(batch))
+        ...         mailer.ack()
+        Antichain(0) Antichain(1) [(('a', 1), 0, 1)]
+        Antichain(1) Antichain(2) [(('a', 1), 1, -1), (('a', 2), 1, 1), (('b', 1), 1, 1)]
+        """
+        node = self._output(output)
+        if callback is not None and not callable(callback):
+            msg = f"subscribe({output!r}, callback={callback!r}): expected a function, which is called with each batch"
+            raise TidemillError(msg)
+        if name is not None and (not isinstance(name, str) or not name):
+            msg = f"subscribe({output!r}, name={name!r}): expected a name for the reader, which is known by it later on"
+            raise TidemillError(msg)
+        time = None if since is None else self._frontiers.distinguishable_time(node, since)
+        return self._stepper.subscriptions.add(node, name, time, callback, snapshot=snapshot)
+
+    @alone
+    def unsubscribe(self, name: str) -> None:
+        """Forget a reader with a name: no changes are kept for it any more."""
+        self._stepper.subscriptions.forget(name)
+
+    @property
+    @alone
+    def subscriptions(self) -> dict[str, Antichain | None]:
+        """Up to where each reader with a name has acknowledged, whether or not it is there; None for not at all."""
+        return {name: cursor.upto for name, cursor in self._stepper.subscriptions.cursors().items()}
 
     @alone
     def _counts_before(self, node: Output, frontier: Antichain) -> dict[tuple[Any, ...], int]:
@@ -524,8 +602,8 @@ class Run:
     def metrics(self) -> Metrics:
         """Return figures for each operator: records in and out, state rows, batches, seconds, bytes; and of memory.
 
-        Printed it is a table, and `to_pandas` makes a DataFrame of it. ``memory`` has what all of it takes: interned
-        values, changes that nobody has read, what is held and what is on the disk.
+        Printed it is a table; `to_pandas` makes a DataFrame of it, `to_prometheus` a page for Prometheus. ``memory``
+        has what all of it takes: interned values, changes that nobody has read, what is held and what is on the disk.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -541,7 +619,9 @@ class Run:
         return Metrics(self.executor.metrics(), self.executor.memory())
 
     @alone
-    def to_changelog(self, path: str | os.PathLike[str], *, outputs: Sequence[str] | None = None) -> None:
+    def to_changelog(
+        self, path: str | os.PathLike[str], *, outputs: Sequence[str] | None = None, keep: int | None = None
+    ) -> None:
         """Write the updates of outputs (all, or those named) to Parquet files from now on, each exactly once.
 
         A folder for each output, of its name (with percent codes and a digest where that is no name for a folder, or
@@ -552,11 +632,19 @@ class Run:
         committed and not shown yet, and goes on writing without being told again. ``outputs=[]`` ends it. The folder
         belongs to this run's state: ``StateError`` where it is another's.
 
+        With ``keep=n`` the files of the last ``n`` to ``2 * n`` steps stay as they are. Older ones are merged into a
+        few such as ``steps-0000000001-0000000900.parquet``, in which what went again is left out, and times are the
+        last one; so a changelog grows with the contents, not with the steps. Read it with `tm.read_changelog` then,
+        which does not count twice what is just being merged.
+
         Cost: a file and its way to the disk for each step and output that changes. An output whose changes nobody reads
         in other ways had better be declared with ``changes=False``: they are kept in memory until they are read.
         """
         names = [self._output(name).name for name in (self._outputs if outputs is None else outputs)]
-        self._stepper.recorder_for("to_changelog").to_changelog(path, names)
+        if keep is not None and (not isinstance(keep, int) or isinstance(keep, bool) or keep < 1):
+            msg = f"to_changelog(..., keep={keep!r}): expected a number of steps, 1 or more, or None for all"
+            raise StateError(msg)
+        self._stepper.recorder_for("to_changelog").to_changelog(path, names, keep)
 
     # -- showing -------------------------------------------------------------------------------------------------------
 
@@ -753,10 +841,14 @@ class Run:
         self._stepper.spill()
 
     def close(self) -> None:
-        """Release the state. Whatever is asked of the run afterwards is an error."""
+        """Release the state. Whatever is asked of the run afterwards is an error.
+
+        A durable run writes a checkpoint first where it would take the next one longer to repeat the steps since the
+        last.
+        """
         if not self._stepper.lifecycle.is_foreign:  # a forked child has nothing to release
             with self._lock:
-                self._stepper.lifecycle.close()
+                self._stepper.close()
 
     @alone
     def __enter__(self) -> Self:

@@ -16,6 +16,7 @@ from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.lifecycle import Lifecycle
 from tidemill.renderer.runs.progress import OperatorProgress, Watcher
 from tidemill.renderer.runs.step_events import Listeners, StepEvents, StepInfo
+from tidemill.renderer.runs.subscriptions import Subscriptions
 from tidemill.renderer.runs.system_errors import advice
 from tidemill.renderer.runs.writes import Change
 
@@ -62,6 +63,7 @@ class Stepper:
             frontiers.graph.name, f"start another {on}", self._release, self._standing, has_files=has_files
         )
         self._recorder = recorder
+        self.subscriptions = Subscriptions(executor, frontiers, self.lifecycle, recorder)
         self._sources = dict(sources or {})
         """The last batch of each source that a step committed."""
         self._delivered: dict[str, int] = {}
@@ -183,6 +185,7 @@ class Stepper:
         try:
             with let_through():
                 self._work(move)
+                changes = self.subscriptions.collect()
             if self._recorder is not None:
                 sources = self._sources | self._delivered
                 self._recorder.commit(move.inputs, sources, replayable=executor.is_replayable)
@@ -191,6 +194,7 @@ class Stepper:
             raise
         executor.commit(move.since)
         self.frontiers.settle(move)
+        self.subscriptions.publish(changes)
         self._sources |= self._delivered
         self.steps += 1
 
@@ -237,6 +241,12 @@ class Stepper:
         level = logging.INFO if seconds >= SLOW else logging.DEBUG
         if _STEPS.isEnabledFor(level):
             _STEPS.log(level, "%s: step %s took %.3f s", self.frontiers.graph.name, self.steps, seconds)
+        try:
+            self._tell_listeners(seconds)
+        finally:
+            self.subscriptions.call()
+
+    def _tell_listeners(self, seconds: float) -> None:
         if self.events is None and not self.listeners:
             return
         graph, frontiers = self.frontiers.graph, self.frontiers
@@ -274,6 +284,14 @@ class Stepper:
         with deferred():
             self.recorder_for("checkpoint").checkpoint()
 
+    def close(self) -> None:
+        """End the run, so that the next one on its folder opens soon."""
+        if self._recorder is not None and not self.lifecycle.is_closed:
+            self.lifecycle.check()
+            with deferred():
+                self._recorder.checkpoint_at_the_end()
+        self.lifecycle.close()
+
     def compact(self) -> int:
         """Merge every arrangement into one batch, those on the disk too; return how many updates were given up."""
         self._require_no_delivery("have it compacted: do so after deliver()")
@@ -300,6 +318,7 @@ class Stepper:
             raise StateError(msg) from error
 
     def _release(self) -> None:
+        self.subscriptions.close()
         try:
             self.executor.close()
             if self.spill_store is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -26,19 +27,62 @@ def number_of(code: int) -> int:
     return (code if code >= 0 else ~code) - SHORT
 
 
+_LOADED: Final = ("_numbers", "_objects", "_free")
+
+
 class Interner:
     """Numbers for objects: equal objects, equal numbers. One serves a whole run."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
-        self._objects: list[Any] = []
-        self._free: list[int] = []
-        """The numbers of objects that were released."""
+        self._begin()
+        self._load: Callable[[Interner], object] | None = None
+        """What adds objects when they are first asked for; None where all are here."""
         self._array = np.empty(0, object)
         self._filled = 0
         self._leading = np.empty(0, np.int64)
         """The `leading_number` of each object, as far as anybody asked, and room for more."""
         self._led = 0
+
+    def load_later(self, load: Callable[[Interner], object]) -> None:
+        """Have what ``load`` adds, and nothing else, once anybody asks for an object or a number."""
+        self.forget()
+        self._load = load
+        for name in _LOADED:
+            delattr(self, name)
+
+    def load(self) -> None:
+        """Have all objects."""
+        len(self._objects)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the objects are here."""
+        return "_objects" in self.__dict__
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what is not there yet: see `load_later`."""
+        load: Callable[[Interner], object] | None = self.__dict__.get("_load")
+        if name not in _LOADED or load is None:
+            raise AttributeError(name)
+        self._load = None
+        self._begin()
+        try:
+            load(self)
+        except BaseException:  # interrupted, or damaged: nothing of it is there
+            self.load_later(load)
+            raise
+        return getattr(self, name)
+
+    def _begin(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._objects: list[Any] = []
+        self._free: list[int] = []
+        """The numbers of objects that were released."""
+
+    def add_all(self, values: list[Any]) -> None:
+        """Give different objects the next numbers."""
+        self._numbers.update(zip(values, itertools.count(len(self._objects)), strict=False))
+        self._objects += values
 
     def number(self, value: Any) -> int:
         """Return the number of an object, a new one if it was never seen."""
@@ -151,9 +195,8 @@ class Interner:
 
     def forget(self) -> None:
         """Begin anew with no objects."""
-        self._numbers.clear()
-        self._objects.clear()
-        self._free.clear()
+        self._begin()
+        self._load = None
         self._array = np.empty(0, object)
         self._filled = self._led = 0
 
@@ -162,12 +205,14 @@ class Interner:
 
     @property
     def live(self) -> int:
-        """How many objects are held."""
-        return len(self._numbers)
+        """How many objects are held in memory."""
+        return len(self._numbers) if self.is_loaded else 0
 
     @property
     def bytes(self) -> int:
         """How much memory they take, about: of many, some are looked at."""
+        if not self.is_loaded:
+            return 0
         held = len(self._numbers)
         step = max(1, held // _SAMPLE)
         sample = [sys.getsizeof(value) for value in itertools.islice(self._numbers, 0, None, step)]

@@ -160,16 +160,24 @@ class OutputOperator(Operator):
         self.unread: list[Reordered] = []
         self.unread_count = 0
         """How many updates were not read yet."""
-        self.has_followers = False
-        self._step_updates: list[UpdateArray] = []
+        self.followers = 0
+        """How many want its updates of each step."""
+        self.is_recorded = False
+        """Whether these are written down in steps that this process takes alone."""
+        self._step_updates: list[Reordered] = []
         self._room = int(node.changes)
         self._piled_up = False
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether anybody wants its updates of each step."""
+        return self.followers > 0
 
     def run(self) -> None:
         updates = self.ports[0].take_consolidated_rows()
         if updates is None:
             return
-        if len(updates[-1]) > _MOST_IN_TAIL and not self.has_followers and self.schedule.tracer is None:
+        if len(updates[-1]) > _MOST_IN_TAIL and self.schedule.tracer is None:
             held = self.spine.append_batch(updates)  # so that updates nobody has read yet are not there twice
             self.spine.check_counts(held.array)
             self._publish(held)
@@ -184,14 +192,15 @@ class OutputOperator(Operator):
         if self.schedule.tracer is not None:
             self.schedule.tracer.emitted(self.node, updates)
         self._publish(Reordered(updates, None))
-        if self.has_followers:
-            self._step_updates.append(updates)
 
     def _publish(self, updates: Reordered) -> None:
         count = updates.array.shape[1]
         self.records_out += count
-        if self.has_followers or self._changes is not False:
+        is_wanted = self.has_followers or self.is_recorded
+        if is_wanted or self._changes is not False:
             self.schedule.transaction.join(self, (len(self.unread), self.unread_count))
+        if is_wanted:
+            self._step_updates.append(updates)
         if self._changes is not False:
             self.unread.append(updates)
             self.unread_count += count
@@ -214,7 +223,7 @@ class OutputOperator(Operator):
 
     def step_updates(self) -> UpdateArray:
         """Return the updates of the current step, where they are followed."""
-        return self._joined(self._step_updates)
+        return self._joined([updates.as_they_came() for updates in self._step_updates])
 
     def _joined(self, arrays: list[UpdateArray]) -> UpdateArray:
         if not arrays:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
@@ -49,6 +49,11 @@ class Batch:
         return hits, low, counts
 
     @property
+    def size(self) -> int:
+        """How many updates there are."""
+        return len(self.hashes)
+
+    @property
     def updates(self) -> UpdateArray:
         """The array, less the columns with nothing in them."""
         return self.array[:, : len(self.hashes)]
@@ -80,6 +85,42 @@ class Reordered(NamedTuple):
             if not _fill(found, row):
                 found[self.order] = row
         return result
+
+
+class StoredBatch(Batch):
+    """A batch that is read where it is stored when somebody first looks at its updates, and is like any other then."""
+
+    __slots__ = ("_read", "_size")
+
+    def __init__(self, size: int, read: Callable[[], Batch]) -> None:
+        self._size = size
+        self._read = read
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what is not there yet."""
+        if name not in {"array", "hashes"}:
+            raise AttributeError(name)
+        batch = self._read()
+        self.hashes, self.array = batch.hashes, batch.array
+        self._read = lambda: batch  # nothing of where it was stored is held
+        return getattr(batch, name)
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def bytes(self) -> int:
+        return super().bytes if self.is_read else 0
+
+    @property
+    def is_read(self) -> bool:
+        """Whether its updates are in memory."""
+        try:
+            object.__getattribute__(self, "array")
+        except AttributeError:
+            return False
+        return True
 
 
 def _as_tuple(types: Iterable[DType | None]) -> tuple[DType | None, ...]:

@@ -70,7 +70,7 @@ class Merger:
         taken = {id(batch) for merge in merges for batch in (merge.older, merge.newer)}
         found: list[Merge] = []
         for older, newer in itertools.pairwise(batches):
-            if len(older.hashes) < RATIO * len(newer.hashes) and id(older) not in taken and id(newer) not in taken:
+            if older.size < RATIO * newer.size and id(older) not in taken and id(newer) not in taken:
                 found.append(Merge(older, newer, self._layout, self._since, self.gone))
                 taken |= {id(older), id(newer)}
         return tuple(found)
@@ -223,7 +223,7 @@ class View(NamedTuple):
 
     @property
     def sorted_size(self) -> int:
-        return sum([len(b.hashes) for b in self.batches])
+        return sum([b.size for b in self.batches])
 
     @property
     def unsorted_size(self) -> int:

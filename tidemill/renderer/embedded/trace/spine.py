@@ -28,7 +28,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     same,
     stacked,
 )
-from tidemill.renderer.embedded.trace.batch import Batch, Reordered, UpdateLayout
+from tidemill.renderer.embedded.trace.batch import Batch, Reordered, StoredBatch, UpdateLayout
 from tidemill.renderer.embedded.trace.elsewhere import Beside, Range, Spilled
 from tidemill.renderer.embedded.trace.merging import Gone, Merger, View, without
 from tidemill.renderer.embedded.trace.search import Hits, find_few, find_in_tail, found_in, runs_in
@@ -235,6 +235,13 @@ class Spine:
         if self.beside is not None:
             self.beside.clear()
         self.view = View((self.layout.sorted_batch(updates),), _empty_tail(self.layout), 0)
+
+    def refill_later(self, count: int, read: Callable[[], UpdateArray]) -> None:
+        """Hold so many updates, which are read when somebody first looks at them."""
+        if self.beside is not None:
+            self.beside.clear()
+        batch = StoredBatch(count, lambda: self.layout.sorted_batch(read(), shared=True))
+        self.view = View((batch,), _empty_tail(self.layout), 0)
 
     def _push(self, batch: Batch, *, tail: int | None = None, merge: bool = True) -> None:
         """Put a batch behind the others; with a size of the ``tail``, it has what was in that, which begins anew."""

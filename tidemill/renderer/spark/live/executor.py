@@ -174,8 +174,14 @@ class SparkExecutor:
     def take_unread(self, node: Output, lower: Antichain, upper: Antichain) -> Updates:
         return self._outputs.take_unread(node, lower, upper)
 
-    def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
+    def changed_since(self, node: Output, time: Time | None, since: Antichain, upper: Antichain) -> Updates:
         return self._outputs.changed_since(node, time, since, upper)
+
+    def follow(self, node: Output, *, on: bool) -> None:
+        self._embedded.follow(node, on=on)
+
+    def step_updates(self, node: Output) -> Updates:
+        return self._embedded.step_updates(node)
 
     def metrics(self) -> Metrics:
         return self._embedded.metrics()

@@ -145,7 +145,7 @@ class Outputs:
         store.unpin(f.name for f in files)
         return found
 
-    def changed_since(self, node: Output, time: Time, since: Antichain, upper: Antichain) -> Updates:
+    def changed_since(self, node: Output, time: Time | None, since: Antichain, upper: Antichain) -> Updates:
         """See `Executor`."""
         found = self._embedded.changed_since(node, time, since, upper)
         found.to_frame = self._frame

@@ -1,0 +1,161 @@
+"""Opening a folder: what is read is what is looked at, whatever the number of steps and the size of the state."""
+
+import pytest
+
+import tidemill as tm
+from tidemill.errors import StateError
+from tidemill.renderer.durable import frames, log_reading
+from tidemill.renderer.embedded import array_file
+
+PARTS = 10
+
+
+def build():
+    flow = tm.Dataflow("wide")
+    x = flow.input("x", {"part": "int64", "k": "string", "v": "int64"})
+    for i in range(PARTS):
+        mine = x.filter(f"part = {i}")
+        flow.output(f"n{i}", mine.group_by("k").agg(n=tm.count(), s=tm.sum("v")))
+        flow.output(f"all{i}", mine)
+        flow.output(f"top{i}", mine.group_by("k").top_k(1, order_by="v").select("k"), changes=False)
+    return flow
+
+
+def rows(first, count):
+    return [(i % PARTS, f"key {i % 97}", i) for i in range(first, first + count)]
+
+
+@pytest.fixture
+def arrays_read(monkeypatch):
+    read, original = [], array_file.Arrays.__getitem__
+    monkeypatch.setattr(array_file.Arrays, "__getitem__", lambda self, name: read.append(name) or original(self, name))
+    return read
+
+
+def test_what_is_not_looked_at_is_not_read(tmp_path, arrays_read):
+    flow = build()
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        run.insert("x", rows(0, 4000))
+        run.advance()
+        run.checkpoint()
+        expected = {name: run.snapshot(name).counts() for name in run.graph.outputs}
+        state_rows = run.metrics().state_rows
+    assert not arrays_read
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        assert run.metrics().state_rows == state_rows
+        assert arrays_read == []
+        assert run.snapshot("n3").counts() == expected["n3"]
+        assert sorted(name.partition("/")[0] for name in arrays_read) == ["interned"] * 3 + ["operators"]
+        run.insert("x", [(5, "key 5", 1)])
+        run.advance()
+        assert 4 < len(arrays_read) <= 12  # of one part of ten
+        for name, counts in expected.items():
+            if "5" not in name:
+                assert run.snapshot(name).counts() == counts
+        assert len(arrays_read) == len(set(arrays_read))
+    with flow.start(tm.Embedded(tmp_path)) as run:  # a checkpoint of what was not read has it too
+        run.checkpoint()
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        for name, counts in expected.items():
+            if "5" not in name:
+                assert run.snapshot(name).counts() == counts
+
+
+def test_a_step_that_is_refused_after_reading_leaves_all_as_it_was(tmp_path):
+    flow = tm.Dataflow("refused")
+    x = flow.input("x", {"k": "string", "v": "int64"})
+    flow.output("s", x.group_by("k").agg(s=tm.sum("10 / v")))
+    flow.output("x", x)
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        run.insert("x", [(f"k{i}", i) for i in range(1, 500)])
+        run.advance()
+        run.checkpoint()
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        run.insert("x", [("k1", 0), ("k2", 2)])
+        with pytest.raises(tm.errors.ExpressionError):
+            run.advance()
+        run.discard()
+        run.insert("x", [("k2", 2)])
+        run.advance()
+        assert run.snapshot("s").counts()["k2", 10.0] == 1
+        assert len(run.snapshot("x")) == 500
+
+
+def test_damage_is_told_when_it_is_read_and_the_step_is_not_taken(tmp_path):
+    flow = build()
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        run.insert("x", rows(0, 4000))
+        run.advance()
+        run.checkpoint()
+        expected = run.snapshot("n3").counts()
+    (path,) = tmp_path.glob("checkpoint-*")
+    whole = path.read_bytes()
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        node = run.graph.outputs["all5"]
+    at = whole.index(f"operators/{node.id}/spine.npy".encode()) + 12_000
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        assert run.snapshot("n3").counts() == expected
+        for _ in range(2):
+            with pytest.raises(StateError, match=f"{path.name} could not be read"):
+                run.snapshot("all5")
+        run.insert("x", [(3, "key 3", 1)])
+        run.advance()
+        with pytest.raises(StateError, match=f"{path.name} could not be read"):
+            tm.read_state(tmp_path).snapshot("all5")
+        assert tm.read_state(tmp_path).snapshot("n3") == run.snapshot("n3")
+
+
+def test_the_end_writes_a_checkpoint_where_steps_take_longer_to_repeat(tmp_path, monkeypatch):
+    flow, repeated = build(), []
+    original = log_reading.Entry.frame
+    monkeypatch.setattr(log_reading.Entry, "frame", lambda self: repeated.append(self) or original(self))
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        for i in range(5):
+            run.insert("x", rows(i, 1))
+            run.advance()
+    assert not list(tmp_path.glob("checkpoint-*"))  # that would take longer than five steps
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        assert len(repeated) == 5
+        run.insert("x", rows(0, 20_000))
+        run.advance()
+        contents = run.snapshot("n1").counts()
+    assert len(list(tmp_path.glob("checkpoint-*"))) == 1
+    repeated.clear()
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        assert not repeated
+        assert run.snapshot("n1").counts() == contents
+    (path,) = tmp_path.glob("checkpoint-*")
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        run.insert("x", rows(0, 1))
+    assert list(tmp_path.glob("checkpoint-*")) == [path]  # what is queued is no step, and no reason for another
+
+
+@pytest.mark.slow
+def test_opening_and_files_do_not_grow_with_the_steps(tmp_path, monkeypatch):
+    """Neither does what is read at opening: frames, and bytes of the log."""
+    flow, found = build(), []
+    frames_read, read = [], frames.read
+    monkeypatch.setattr(frames, "read", lambda file, at: frames_read.append(at) or read(file, at))
+    for steps in (200, 800):
+        folder = tmp_path / str(steps)
+        with flow.start(tm.Embedded(folder / "state", checkpoint_every=100)) as run:
+            run.to_changelog(folder / "log", outputs=["n1"], keep=5)
+            reader = run.subscribe("n1", name="reader")
+            for i in range(steps):
+                run.insert("x", rows(i, 1))
+                run.delete("x", rows(i - 50, 1) if i >= 50 else [])
+                run.advance()
+                if i % 7 == 0:
+                    for _ in reader:
+                        pass
+                    reader.ack()
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        log = sum(path.stat().st_size for path in paths if path.name.startswith("log-0"))
+        frames_read.clear()
+        with flow.start(tm.Embedded(folder / "state")):
+            found.append((len(paths), len(frames_read), log))
+    (few_files, few_frames, few_log), (files, many_frames, log) = found
+    assert files <= few_files + 5
+    assert many_frames <= few_frames + 5
+    assert log <= 2 * few_log
