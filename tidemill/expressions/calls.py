@@ -111,7 +111,7 @@ def _signature(spec: Function, args: list[Bound]) -> tuple[list[Bound], Signatur
         if signature is None or len(signature.params) != len(given):
             continue
         if all(reaches(a, p, by_day=spec.by_day) for a, p in zip(given, signature.params, strict=True)):
-            if NULL in signature.params:
+            if any(p == NULL and isinstance(a, BoundLiteral) for a, p in zip(given, signature.params, strict=True)):
                 give = "`: give it one, as in CAST(NULL AS BIGINT)"
                 raise MisfitError(["NULL has no type in `", _untyped(spec.name, args), give])
             return given, signature
@@ -129,7 +129,7 @@ def _check_literals(spec: Function, args: Sequence[Bound]) -> None:
 def bind_cast(operand: Operand, to: DType) -> Bound:
     """Return a value as another type; literals that have one at once become literals of that type."""
     arg = operand.bound
-    if isinstance(arg, BoundLiteral) and (arg.dtype == NULL or fits(arg, to)):
+    if arg.dtype == NULL or (isinstance(arg, BoundLiteral) and fits(arg, to)):
         return coerce(arg, to)
     if arg.dtype == to:
         return arg

@@ -36,8 +36,11 @@ class DType:
     precision: int = 0
     scale: int = 0
     element: DType | None = None
+    unknown: bool = False
 
     def __str__(self) -> str:
+        if self.unknown:
+            return "null"
         if self.element is not None:
             return f"list<{self.element}>"
         return f"decimal({self.precision},{self.scale})" if self.is_decimal else self.name
@@ -53,6 +56,11 @@ class DType:
     def is_list(self) -> bool:
         """Whether this is a list, of whatever values."""
         return self.element is not None
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether this is the type of NULL alone, or a list of such."""
+        return self.unknown or (self.element is not None and self.element.is_unknown)
 
     @property
     def is_integer(self) -> bool:
@@ -82,6 +90,8 @@ STRING: Final = DType("string")
 BINARY: Final = DType("binary")
 DATE: Final = DType("date")
 TIMESTAMP: Final = DType("timestamp")
+NULL: Final = DType("bool", unknown=True)
+"""The type of a bare NULL until what stands beside it says more; engines keep a column of it as one of bools."""
 
 _SIMPLE: Final = {t.name: t for t in (INT64, INT32, FLOAT64, BOOL, STRING, BINARY, DATE, TIMESTAMP)}
 _ALIASES: Final = {

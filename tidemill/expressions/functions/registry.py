@@ -37,13 +37,11 @@ from tidemill.expressions.types import (
     INT32,
     INT64,
     MAX_DECIMAL_PRECISION,
+    NULL,
     STRING,
     TIMESTAMP,
     DType,
 )
-
-NULL: Final = DType("null")
-"""The type of a bare NULL until what stands beside it says more. No column and no bound tree has it."""
 
 COMPARABLE: Final = "values of one type, or numbers"
 
@@ -145,6 +143,21 @@ def widens(source: DType, target: DType) -> bool:
     if target.is_decimal and source.is_numeric and source != FLOAT64:
         return common_type([as_decimal(source), target]) == target
     return False
+
+
+def keeps_all(source: DType, target: DType) -> bool:
+    """Return whether every value of one type is one of the other too: what becomes another type without being asked to.
+
+    >>> keeps_all(INT32, FLOAT64), keeps_all(INT64, FLOAT64), keeps_all(INT64, DType("decimal", 20, 0))
+    (True, False, True)
+    """
+    return widens(source, target) and (target != FLOAT64 or source in (FLOAT64, INT32, NULL))
+
+
+def lossless_type(types: Sequence[DType]) -> DType | None:
+    """Return the narrowest type that holds all values of all of these; None where there is none."""
+    common = common_type(types)
+    return common if common is not None and all(keeps_all(t, common) for t in types) else None
 
 
 def can_cast(source: DType, target: DType) -> bool:
