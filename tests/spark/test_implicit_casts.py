@@ -1,9 +1,13 @@
 """Casts that lose nothing, on Spark as in the reference engine."""
 
+import pytest
 from support.meeting_types import ROWS, VALUES, fed, flow_of_collections, flow_of_values
 
 from tidemill.testing import check_equivalent
 from tidemill.testing.equivalence import DEFAULT_BATCHINGS
+
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 
 def test_collections_that_meet():

@@ -74,7 +74,8 @@ def _compile(bound: Bound) -> RowScalar:
     if isinstance(bound, BoundColumn):
         return operator.itemgetter(bound.index)
     if isinstance(bound, BoundLiteral) or not bound.columns():
-        value = _plain(compile_scalar(bound)([], 1).to_pylist()[0])
+        plain = isinstance(bound, BoundLiteral) and type(bound.value) in _AS_THEY_ARE
+        value = bound.value if plain else _plain(compile_scalar(bound)([], 1).to_pylist()[0])
         return lambda _row: value
     if bound.function == "cast":
         given, to, value_of = bound.args[0].dtype, bound.dtype, _compile(bound.args[0])
@@ -85,6 +86,10 @@ def _compile(bound: Bound) -> RowScalar:
         return lambda row: choose(*[functools.partial(a, row) for a in args])
     types, result = tuple(a.dtype for a in bound.args), bound.dtype
     return lambda row: function.value([a(row) for a in args], types, result)
+
+
+_AS_THEY_ARE: Final = (bool, int, str)
+"""Values that going through Arrow does not change."""
 
 
 def _plain(value: Any) -> Any:
