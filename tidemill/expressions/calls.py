@@ -66,6 +66,8 @@ def _of_decimals(function: str, operands: tuple[Operand, ...]) -> Bound | None:
 
     The one of fewer places is compared as the other where it fits that type, and else decides by its sign.
     """
+    if not any(o.bound.dtype.is_decimal for o in operands):
+        return None
     types = [as_decimal(o.bound.dtype) for o in operands]
     if not all(t.is_decimal for t in types) or len(types) < 2 or common_type(types) is not None:  # noqa: PLR2004
         return None

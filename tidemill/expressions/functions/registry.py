@@ -176,7 +176,10 @@ def can_cast(source: DType, target: DType) -> bool:
 
 def as_decimal(t: DType) -> DType:
     """Return Spark's decimal type for a type of whole numbers."""
-    return {INT32: DType("decimal", 10, 0), INT64: DType("decimal", 20, 0)}.get(t, t)
+    return _WHOLE_AS_DECIMAL.get(t, t)
+
+
+_WHOLE_AS_DECIMAL: Final = {INT32: DType("decimal", 10, 0), INT64: DType("decimal", 20, 0)}
 
 
 def bounded(precision: int, scale: int) -> DType:
