@@ -8,6 +8,11 @@ def hop(a, b):
     return a.join(b, on={"v": "k"}).select("k", v="v_right")
 
 
+def triangles(a, b):
+    """Return the triangles that an edge of one collection closes with two of another."""
+    return a.join(b.select(v="k", w="v"), on="v").join(b.select(k="v", w="k"), on=["k", "w"])
+
+
 def two_hops(a, b):
     return hop(hop(a, b), a)
 
@@ -325,6 +330,13 @@ FLOWS = {
         ),
         "a part, where the whole has not all": lambda a, b: (
             a.join(b, on="k").join(b, on="k", suffix="_too").join(a, on={"v_too": "v"}).select("k", "v")
+        ),
+        "a circle, though arrangements are to be made": lambda a, b: triangles(a, b).select("k", "v"),
+        "not a circle whose keys are there once": lambda a, b: (
+            triangles(a.distinct().group_by("v").agg(k=tm.max("k")), b).select("k", "v")
+        ),
+        "not two keys of which one side has both": lambda a, b: (
+            a.join(b, on={"v": "k"}, suffix="_b").join(b, on={"v_b": "v", "v": "k"}, suffix="_c").select("k", "v")
         ),
         "NULLs equal": lambda a, b: (
             a.join(b, on="k", nulls_equal=True).join(a, on="k", suffix="_too", nulls_equal=True).select("k", "v")
