@@ -359,6 +359,35 @@ FLOWS = {
             )
         ),
     },
+    "group_each_side": {
+        "aggregates of both sides": lambda a, b: (
+            a.join(b, on="k").group_by("k").agg(n=tm.count(), s=tm.sum("v_right"), m=tm.max("v")).select("k", v="m + s + n")
+        ),
+        "of no keys": lambda a, b: a.join(b, on="k").agg(k=tm.min("v"), v=tm.count_distinct("v_right")),
+        "a count, where others read the arrangements": lambda a, b: (
+            a.join(b, on="k").group_by("k").agg(v=tm.count()).concat(
+                a.join(b.filter("v > 1"), on="k").select("k", v="v_right + v"),
+                b.join(a.filter("v > 1"), on="k").select("k", v="v_right - v"),
+            )
+        ),
+        "by columns of one side": lambda a, b: (
+            a.join(b, on="k").group_by("v").agg(k=tm.count()).concat(
+                b.join(a.filter("v > 1"), on="k").select("k", v="v_right - v")
+            )
+        ),
+        "not where keys are there once": lambda a, b: (
+            a.join(b.distinct().group_by("k").agg(w=tm.max("v")), on="k").group_by("k").agg(v=tm.sum("v"), w=tm.max("w"))
+            .select("k", v="v + w")
+        ),
+        "not one of both sides": lambda a, b: a.join(b, on="k").group_by("k").agg(v=tm.sum("v * v_right")),
+        "not by columns of a side beside the other's": lambda a, b: (
+            a.join(b, on="k").group_by("v").agg(k=tm.sum("v_right"))
+        ),
+        "not in an order": lambda a, b: (
+            a.join(b, on="k").group_by("k").agg(v=tm.first("v", order_by="v_right"), w=tm.max("v_right")).select("k", "v")
+        ),
+        "not where nobody else reads the arrangements": lambda a, b: a.join(b, on="k").group_by("k").agg(v=tm.sum("v")),
+    },
     "join_once": {
         "left, the right a group": lambda a, b: (
             a.join(b.group_by("k").agg(s=tm.sum("v")).filter("s > 1").select("s", k="k"), on="k", how="left")
