@@ -331,9 +331,10 @@ FLOWS = {
         "a part, where the whole has not all": lambda a, b: (
             a.join(b, on="k").join(b, on="k", suffix="_too").join(a, on={"v_too": "v"}).select("k", "v")
         ),
-        "a circle, though arrangements are to be made": lambda a, b: triangles(a, b).select("k", "v"),
+        "a circle, though arrangements are to be made": lambda a, b: triangles(a, a).select("k", "v"),
+        "not a circle of different collections": lambda a, b: triangles(a, b).select("k", "v"),
         "not a circle whose keys are there once": lambda a, b: (
-            triangles(a.distinct().group_by("v").agg(k=tm.max("k")), b).select("k", "v")
+            triangles(*[a.distinct().group_by("v").agg(k=tm.max("k"))] * 2).select("k", "v")
         ),
         "not two keys of which one side has both": lambda a, b: (
             a.join(b, on={"v": "k"}, suffix="_b").join(b, on={"v_b": "v", "v": "k"}, suffix="_c").select("k", "v")

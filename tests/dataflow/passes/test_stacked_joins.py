@@ -101,8 +101,8 @@ def circle(length):
     """A function that joins as many collections as there are edges in a circle, the last one by both of its ends."""
 
     def build(flow):
-        edges = [flow.input(NAMES[i % len(NAMES)], KV) if i < len(NAMES) else None for i in range(length)]
-        edges = [one or edges[i % len(NAMES)] for i, one in enumerate(edges)]
+        inputs = [flow.input(name, KV) for name in NAMES]
+        edges = [inputs[0], *(inputs[i % len(NAMES)] for i in range(length - 1))]
         rows = edges[0].rename(k="n0", v="n1")
         for i, one in enumerate(edges[1:-1], 1):
             rows = rows.join(one.rename(k=f"n{i}", v=f"n{i + 1}"), on=f"n{i}")

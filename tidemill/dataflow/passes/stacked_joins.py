@@ -21,7 +21,7 @@ _MOST: Final = 16
 """Joins in a stack: changes of each relation are looked up in all others, so of more joins several stacks are made."""
 _LOOK_UP: Final = (DeltaJoin, Join, Reduce)
 _THERE: Final = "all arrangements are there"
-_CIRCLE: Final = "the joins close a circle, and before it keys repeat on both sides"
+_CIRCLE: Final = "the joins close a circle, and before it join a collection with itself by keys that repeat"
 
 
 def join_by_deltas(graph: Graph) -> Graph:
@@ -33,8 +33,10 @@ def join_by_deltas(graph: Graph) -> Graph:
     columns, or by those that other joins have. What was kept of the joins between is kept no more. Not in loops.
 
     A join closes a circle whose keys are of several collections of the other side, as the third of triangles: what the
-    joins before give is cut down by it alone. Where their keys repeat on both sides, as far as is known, that is more
-    than the collections have, and the stack is taken though collections are to be arranged by further columns.
+    joins before give is cut down by it alone. Where one of these joins a collection with itself by keys that repeat, as
+    far as is known, that is more than the collection has: all paths of two edges. So such a stack is taken though
+    collections are to be arranged by further columns. Joins of different collections are mostly by what is there once
+    in one of them, known or not, and then less is kept by a chain.
     """
     found = _stacks(graph)
     made: dict[tuple[Node, tuple[int, ...]], Node] = {}
@@ -107,6 +109,13 @@ def _repeats(join: Node) -> bool:
     return not any(isinstance(s, Arrange) and is_told_apart_by(s.inputs[0], s.keys) for s in join.inputs)
 
 
+def _bare(side: Node) -> Node:
+    """Return the collection whose columns a side of a join has."""
+    while isinstance(side, Arrange) or (isinstance(side, Map) and side.picked is not None):
+        (side,) = side.inputs
+    return side
+
+
 class Stack:
     """A stack of joins, flat: its relations, which of their columns are equal, and which come out."""
 
@@ -116,7 +125,7 @@ class Stack:
         self.relations: list[Arrange] = []
         self.joins: set[Node] = set()
         self._equal: list[tuple[Column, Column]] = []
-        self._sides: list[tuple[list[Column], set[int]]] = []
+        self._sides: dict[Node, list[tuple[list[Column], set[int]]]] = {}
         """Of each side of each join the columns that it is joined by, and its relations."""
         self.output = self._flattened(top)
         self._classes = self._made_classes()
@@ -130,9 +139,13 @@ class Stack:
 
     @property
     def holds_what_repeats(self) -> bool:
-        """Whether a join closes a circle, and one that is not the last has keys that repeat on both sides."""
-        closes_circle = any(not self._with_all(*side) for side in self._sides)
-        return closes_circle and any(_repeats(join) for join in self.joins if join is not self.top)
+        """Whether a join closes a circle, and one before the last joins a collection with itself by what repeats."""
+        closes_circle = any(not self._with_all(*side) for sides in self._sides.values() for side in sides)
+        return closes_circle and any(
+            _repeats(join) and set.intersection(*({_bare(self.relations[r]) for r in of_side} for _, of_side in sides))
+            for join, sides in self._sides.items()
+            if join is not self.top
+        )
 
     def _with_all(self, keys: list[Column], relations: set[int]) -> set[int]:
         """Return those of a side's relations that have all columns by which it is joined, or others equal to them."""
@@ -162,7 +175,7 @@ class Stack:
             own = self._side(join, side)
             keys.append([own[k] for k in side.keys] if isinstance(side, Arrange) else [])
             columns += own
-            self._sides.append((keys[-1], {r for r, _ in own}))
+            self._sides.setdefault(join, []).append((keys[-1], {r for r, _ in own}))
         self._equal += zip(*keys, strict=False)
         return [columns[c] for c in join.output]
 
