@@ -117,3 +117,17 @@ def test_an_engine_that_adds_no_rows_up_groups_as_written():
     flow.graph.freeze()
     assert any(n.why for n in optimised(flow.graph, True, takes=[DeltaJoin]).nodes if isinstance(n, Join))
     assert not any(n.why for n in optimised(flow.graph, True).nodes if isinstance(n, Join))
+
+
+def test_groups_of_null_keys_meet():
+    flow = new_flow()
+    a, b = flow.input("a", KV), flow.input("b", KV)
+    pairs = a.join(b, on="k", nulls_equal=True)
+    flow.output("out", pairs.group_by("k").agg(s=tm.sum("v"), m=tm.max("v_right")))
+    rows = [((None, 1), (0,), 1), ((None, 2), (0,), 1), ((1, 1), (0,), 1), ((None, 2), (1,), -1)]
+    check_equivalent(flow, {"a": rows, "b": rows}, passes=[PASS])
+    with flow.start() as run:
+        run.insert("a", [(None, 1), (None, 2)])
+        run.insert("b", [(None, 3)])
+        run.advance()
+        assert list(run.snapshot("out")) == [(None, 3, 3)]
