@@ -6,7 +6,6 @@ from support.meeting_types import ROWS, VALUES, fed, flow_of_collections, flow_o
 from tidemill.testing import check_equivalent
 from tidemill.testing.equivalence import DEFAULT_BATCHINGS
 
-
 pytestmark = pytest.mark.usefixtures("spark")
 
 

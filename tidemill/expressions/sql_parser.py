@@ -47,6 +47,7 @@ from tidemill.expressions.types import (
 )
 
 _SPARK: Final = Dialect.get_or_raise("spark")
+_GRAMMAR: Final[Any] = _SPARK.parser_class
 _UNSIGNED: Final = "unsigned"
 """A mark on what stands on the right of >>>."""
 _DIRECTION: Final = re.compile(r"\b(asc|desc|nulls\s+(first|last))\s*$", re.IGNORECASE)
@@ -92,13 +93,13 @@ def whole_call(this: Any) -> Any:
     return exp.Paren(this=this) if isinstance(this, exp.Anonymous) and this.expressions else this
 
 
-class _Syntax(_SPARK.parser_class):  # type: ignore[misc]
+class _Syntax(_GRAMMAR):  # type: ignore[misc]
     """Spark's grammar; calls stay calls by name, but for the few that have a syntax of their own."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: rule
-        for name, rule in _SPARK.parser_class.FUNCTION_PARSERS.items()
+        for name, rule in _GRAMMAR.FUNCTION_PARSERS.items()
         if name in ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
     }
 

@@ -73,9 +73,11 @@ def _is_quick(call: BoundCall) -> bool:
 def _compile(bound: Bound) -> RowScalar:
     if isinstance(bound, BoundColumn):
         return operator.itemgetter(bound.index)
+    if isinstance(bound, BoundLiteral) and type(bound.value) in _AS_THEY_ARE:
+        as_it_is = bound.value
+        return lambda _row: as_it_is
     if isinstance(bound, BoundLiteral) or not bound.columns():
-        plain = isinstance(bound, BoundLiteral) and type(bound.value) in _AS_THEY_ARE
-        value = bound.value if plain else _plain(compile_scalar(bound)([], 1).to_pylist()[0])
+        value = _plain(compile_scalar(bound)([], 1).to_pylist()[0])
         return lambda _row: value
     if bound.function == "cast":
         given, to, value_of = bound.args[0].dtype, bound.dtype, _compile(bound.args[0])
