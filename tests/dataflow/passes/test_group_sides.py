@@ -131,3 +131,12 @@ def test_groups_of_null_keys_meet():
         run.insert("b", [(None, 3)])
         run.advance()
         assert list(run.snapshot("out")) == [(None, 3, 3)]
+
+
+def test_all_pairs_have_no_keys_to_add_up():
+    flow = new_flow()
+    a, b = flow.input("a", KV), flow.input("b", {"w": "int64"})
+    flow.output("out", a.cross_join(b).agg(s=tm.sum("v"), m=tm.max("w")))
+    flow.output("count", a.cross_join(b).group_by("k").agg(n=tm.count()))
+    updates_of_b = [((3,), (0,), 1), ((3,), (0,), 1), ((4,), (1,), 1)]
+    check_equivalent(flow, {"a": [((1, 2), (0,), 1), ((1, 3), (1,), 1)], "b": updates_of_b}, passes=True)

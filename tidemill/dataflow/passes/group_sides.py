@@ -65,7 +65,7 @@ class _Pairs:
             return None
         if any(call.function in ORDERED for call in node.aggregates):
             return None
-        if not all(isinstance(side, Arrange) for side in source.inputs):
+        if not all(isinstance(side, Arrange) and side.keys for side in source.inputs):  # all pairs have no keys
             return None
         width = len(source.inputs[0].schema)
         places = [source.output[i] for i in picked]
