@@ -189,7 +189,7 @@ class Dataflow(Building):
             return text
         names = [p.__name__ for p in passes_named(True if passes is None else passes)]
         graph = optimised(self.graph, names, _composites_of(spark))
-        if graph is not self.graph:
+        if names or graph is not self.graph:
             text += f"\n{'after ' + ', '.join(names) if names else 'lowered'}:\n{explain(graph)}"
         if forgotten := explain_forgetting(graph):
             text += f"\n{forgotten}"
@@ -201,7 +201,7 @@ class Dataflow(Building):
 
     def to_networkx(self) -> nx.MultiDiGraph[int]:
         """Return a copy of the graph: nodes by id with the attribute ``node``, edges with ``port`` and ``feedback``."""
-        return self.graph.digraph.copy()
+        return self.graph.digraph()
 
     def to_svg(self, *, direction: DirectionOrAuto = "auto") -> str:
         """Return the dataflow's picture as SVG: loops as boxes, what goes back in red, as notebooks show it.

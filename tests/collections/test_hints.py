@@ -100,7 +100,7 @@ BUILDING = {
     ),
     "decimals of SQL text": (
         lambda c: c.select("f").concat(c.select(f="Size * 0.5")), SchemaError,
-        "expected (f: float64); select, rename or cast them to fit; in SQL text 0.1 is a decimal, and 0.1e0 a float64",
+        "might lose something: cast one, as in col('f').cast('float64'); in SQL text 0.1 is a decimal, and 0.1e0 a float64",
     ),
     "a join of everything": (
         lambda c: c.join(c, on=[]), SchemaError, "join: on=[] names no key: cross_join(other) is what gives all pairs",

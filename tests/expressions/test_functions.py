@@ -145,7 +145,7 @@ ERRORS = [
     ("case when p then interval 1 month end", "CASE expects"), ("cast(interval 1 day as string)", "there is no cast from interval of days to string"), ("interval 1 month = interval 1 day", "= expects values of one type"),
     ("t + interval 1 month 2 days", "add one after the other"), ("t + interval '1:2' hour to second", "INTERVAL '1:2' HOUR TO SECOND is no interval: expected a number and a unit"),
     ("t + interval '1.5' day", "INTERVAL '1.5' DAY is no interval"), ("t + interval 'soon'", "INTERVAL 'soon' in"), ("day + a", "`day + a` gets date and int64"),
-    ("year(s)", "`YEAR(s)` gets string: YEAR expects a date or a timestamp; cast the argument"), ("xxhash64(null)", "`XXHASH64(NULL)` gets null: XXHASH64 expects values of known types"), ("xxhash64()", "gets nothing"),
+    ("year(s)", "`YEAR(s)` gets string: YEAR expects a date or a timestamp; cast the argument"), ("xxhash64(null)", "NULL has no type in `XXHASH64(NULL)`: give it one"), ("xxhash64()", "gets nothing"),
     ("to_date(s, 'w')", "the pattern 'w': `w` at 0 is not supported"), ("timestamp_seconds(f)", "expects a whole number"), ("isnan(a)", "ISNAN expects a float64"), ("make_date(a, b, n)", "MAKE_DATE expects a year, a month and a day"),
 ]  # fmt: skip
 

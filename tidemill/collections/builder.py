@@ -11,12 +11,11 @@ import attrs
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Enter, Filter, Input, Map, Node
 from tidemill.dataflow.scopes import Scope
-from tidemill.errors import GraphError, SchemaError
+from tidemill.errors import GraphError
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound
 from tidemill.expressions.expr import Expr, col
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.types import FLOAT64
 
 Monotone: TypeAlias = Literal["increasing", "decreasing"]
 Named = Sequence[tuple[str, Expr]]
@@ -59,7 +58,7 @@ class Builder:
 
     def compute(self, node: Node, named: Named) -> Node:
         """Return each row as the values of these expressions, in which there are no window calls."""
-        return self.map(node, [(name, bind(e, node.schema)) for name, e in named])
+        return self.map(node, [(name, bind(e, node.schema, alone=True)) for name, e in named])
 
     def pick(self, node: Node, names: Iterable[str]) -> Node:
         """Return the rows with these columns, in this order."""
@@ -130,18 +129,6 @@ class Builder:
     def current(self) -> Scope:
         """The innermost scope that is being built."""
         return self._open[-1]
-
-
-def same_schema(found: Schema, wanted: Schema, what: str) -> None:
-    """Refuse two schemas that differ in more than whether NULL is allowed."""
-    if [(f.name, f.dtype) for f in found] != [(f.name, f.dtype) for f in wanted]:
-        pairs = [(f.dtype, w.dtype) for f, w in zip(found, wanted, strict=False)]
-        decimals = any(w == FLOAT64 and f.is_decimal for f, w in pairs) or any(
-            f == FLOAT64 and w.is_decimal for f, w in pairs
-        )
-        hint = "; in SQL text 0.1 is a decimal, and 0.1e0 a float64" if decimals else ""
-        msg = f"{what}: the columns are {found}, expected {wanted}; select, rename or cast them to fit{hint}"
-        raise SchemaError(msg)
 
 
 def either_nullable(a: Schema, b: Schema) -> Schema:

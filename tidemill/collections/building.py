@@ -124,6 +124,7 @@ class Building(Builder):
             msg = f"output {name!r}: changes={changes!r}: expected True, False or a number of updates"
             raise GraphError(msg)
         node = own(self, collection, "output").node
+        node.schema.typed()
         if node.scope is not self.graph.root:
             msg = (
                 f"output {name!r}: {node.where} is inside the loop {node.scope.path}: "

@@ -251,7 +251,8 @@ class Collection:
     def concat(self, *others: Collection) -> Collection:
         """Return the sum of the collections: counts add up (SQL's UNION ALL).
 
-        Columns go by name and must agree in type; they come in the order of this collection.
+        Columns go by name and come in the order of this collection. Types that differ become the one that loses
+        nothing of either (int32 beside int64 or float64, whole numbers beside decimals, NULL beside anything).
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()

@@ -56,7 +56,7 @@ def with_columns(builder: Builder, node: Node, named: Named, emit: Any = "on_upd
     calls = _with_calls if emit == "on_update" else with_calls_on_close
     rows, over_rows = calls(builder, node, named)
     bound: dict[str, Bound] = {name: bind(col(name), rows.schema) for name in node.schema.names}
-    bound |= {name: bind(e, rows.schema) for name, e in over_rows}
+    bound |= {name: bind(e, rows.schema, alone=True) for name, e in over_rows}
     return builder.map(rows, bound.items())
 
 

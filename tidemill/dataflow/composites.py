@@ -268,13 +268,15 @@ class DeltaJoin(Composite):
     output: tuple[tuple[int, int], ...]
     """The columns of what it gives: a relation, and which of its columns."""
     nulls_equal: bool = False
+    why: str = ""
+    """Why it stands for a stack of joins, where users did not ask for it."""
     arity: ClassVar[int | None] = None
 
     def describe(self) -> str:
         names = [self.inputs[ports[0]].name for ports in self.ports]
         found = zip(names, self.lookups, strict=True)
         paths = ["->".join([name, *(names[lookup.relation] for lookup in path)]) for name, path in found]
-        return ", ".join(paths) + (", nulls equal" if self.nulls_equal else "")
+        return ", ".join(paths) + (", nulls equal" if self.nulls_equal else "") + (self.why and f", since {self.why}")
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)

@@ -1,4 +1,4 @@
-"""The graph of a dataflow, kept on networkx: made once, node by node, checked as it is made, then frozen."""
+"""The graph of a dataflow: made once, node by node, checked as it is made, then frozen."""
 
 from __future__ import annotations
 
@@ -23,17 +23,15 @@ N = TypeVar("N", bound=Node)
 class Graph:
     """Nodes and scopes. A node's inputs are made before it, so the order of ids is a topological order.
 
-    The one edge that goes back is the one from a Feedback to its Variable. ``digraph`` is the whole as a networkx
-    graph: nodes by id with the attribute ``node``, edges with ``port`` and, where they go back, ``feedback=True``.
+    The one edge that goes back is the one from a Feedback to its Variable.
     """
 
     def __init__(self, name: str, coordinates: Sequence[str]) -> None:
-        import networkx as nx  # noqa: PLC0415 - 0.15 s that `import tidemill` need not spend
-
         self.name = name
         self.coordinates = tuple(coordinates)
-        self.digraph: nx.MultiDiGraph[int] = nx.MultiDiGraph(name=name)
         self.nodes: list[Node] = []
+        self._consumers: list[list[tuple[Node, int]]] = []
+        """Of each node who reads it, and at which port."""
         self.inputs: dict[str, Input] = {}
         """The inputs by name, in the order of making; constants left out."""
         self.outputs: dict[str, Output] = {}
@@ -110,10 +108,12 @@ class Graph:
         self._register(node)
         return node
 
-    def emptied(self) -> Graph:
-        """Return a graph with the same name, times and scopes, all of them open, and no nodes: for a pass to fill."""
+    def emptied(self, kept: int = 0) -> Graph:
+        """Return a graph with the same name, times and scopes, all of them open, and so many first nodes, to fill."""
         made = Graph(self.name, self.coordinates)
         made.root, made.scopes = self.root, list(self.scopes)
+        for node in self.nodes[:kept]:
+            made._register(node)
         return made
 
     def close_as(self, other: Graph) -> None:
@@ -129,11 +129,10 @@ class Graph:
         nodes, scopes = mark
         kept = self.nodes[:nodes]
         for known in (
-            self.digraph, self.nodes, self.inputs, self.outputs, self._plans, self._last_ids, self._undefined,
+            self.nodes, self._consumers, self.inputs, self.outputs, self._plans, self._last_ids, self._undefined,
             self._feedback, self._entered, self._arranged,
         ):  # fmt: skip
             known.clear()
-        self.digraph.name = self.name
         del self.scopes[scopes:]
         for node in kept:
             self._register(node)
@@ -147,15 +146,14 @@ class Graph:
     def _register(self, node: Node) -> None:
         self.nodes.append(node)
         self._place(node)
-        self.digraph.add_node(node.id, node=node)
+        self._consumers.append([])
         for port, source in enumerate(node.inputs):
-            self.digraph.add_edge(source.id, node.id, port=port, feedback=False)
+            self._consumers[source.id].append((node, port))
         if isinstance(node, Variable):
             self._undefined[node] = None
         elif isinstance(node, Feedback):
             self._feedback[node.variable] = node
             self._undefined.pop(node.variable, None)
-            self.digraph.add_edge(node.id, node.variable.id, port=0, feedback=True)
         elif isinstance(node, Enter):
             self._entered.setdefault((node.inputs[0], node.scope), node)
         elif isinstance(node, Arrange):
@@ -191,11 +189,24 @@ class Graph:
 
     def consumers(self, node: Node) -> list[tuple[Node, int]]:
         """Return who reads a node, and at which port, in the order of ids; not counting the way back."""
-        edges = self.digraph.out_edges(node.id, data=True)
-        return sorted(
-            ((self.nodes[target], data["port"]) for _, target, data in edges if not data["feedback"]),
-            key=lambda pair: (pair[0].id, pair[1]),
-        )
+        return list(self._consumers[node.id])
+
+    def digraph(self) -> nx.MultiDiGraph[int]:
+        """Return the whole as a networkx graph.
+
+        Nodes go by id and have the attribute ``node``; edges ``port`` and, where they go back, ``feedback=True``.
+        """
+        import networkx as nx  # noqa: PLC0415 - 0.15 s that `import tidemill` need not spend
+
+        made: nx.MultiDiGraph[int] = nx.MultiDiGraph(name=self.name)
+        for node in self.nodes:
+            made.add_node(node.id, node=node)
+        for node in self.nodes:
+            for port, source in enumerate(node.inputs):
+                made.add_edge(source.id, node.id, port=port, feedback=False)
+            if isinstance(node, Feedback):
+                made.add_edge(node.id, node.variable.id, port=0, feedback=True)
+        return made
 
     def plan(self, scope: Scope) -> list[Node | Scope]:
         """Return a scope's own nodes and the loops directly inside it, in an order in which they can be run.
@@ -264,18 +275,16 @@ class Graph:
 
     def check(self) -> None:
         """Refuse a graph with an open block, or with a cycle that does not advance time."""
-        import networkx as nx  # noqa: PLC0415
-
         for scope in self.scopes[1:]:
             if scope not in self._closed:
                 msg = f"the {scope.kind} block {scope.name!r} ({scope.site.location}) is still open: end it first"
                 raise GraphError(msg)
-        edges = self.digraph.edges
-        forward = nx.subgraph_view(self.digraph, filter_edge=lambda u, v, k: not edges[u, v, k]["feedback"])
-        if not nx.is_directed_acyclic_graph(forward):
-            cycle = " -> ".join(str(self.nodes[edge[0]]) for edge in nx.find_cycle(forward))
-            msg = f"a cycle does not advance time: {cycle}; only a loop's feedback may go back"
-            raise GraphError(msg)
+        for node in self.nodes:
+            for source in node.inputs:
+                if source.id >= node.id:
+                    msg = f"a cycle does not advance time: {node} reads {source}, which comes after it; "
+                    msg += "only a loop's feedback may go back"
+                    raise GraphError(msg)
 
 
 def explain(graph: Graph) -> str:
@@ -302,5 +311,6 @@ def _lines(graph: Graph, scope: Scope, depth: int) -> Iterator[str]:
 def _line(node: Node) -> str:
     name = "" if node.name == node.kind.lower() else f" {node.name!r}"
     reads = " <- " + ", ".join(f"#{n.id}" for n in node.inputs) if node.inputs else ""
-    does = f" [{node.describe()}]" if node.describe() else ""
+    what = node.describe()
+    does = f" [{what}]" if what else ""
     return f"#{node.id} {node.kind}{name}{does}{reads}  {node.schema}  [{node.site}]"

@@ -192,12 +192,14 @@ class Join(Node):
 
     output: tuple[int, ...]
     nulls_equal: bool = False
+    why: str = ""
+    """What a pass made it for, if one did."""
     arity: ClassVar[int | None] = 2
 
     def describe(self) -> str:
         left, right = self.inputs
         pairs = zip(_key_names(left), _key_names(right), strict=True)
-        return "on " + ", ".join(a if a == b else f"{a} = {b}" for a, b in pairs)
+        return "on " + ", ".join(a if a == b else f"{a} = {b}" for a, b in pairs) + (self.why and f": {self.why}")
 
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)

@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from tidemill.errors import SchemaError, UnknownColumnError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate
-from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
 from tidemill.expressions.calls import MisfitError, bind_call, bind_cast
 from tidemill.expressions.composed_aggregates import Composition
 from tidemill.expressions.conversions import Operand, coerce, fits, literal
 from tidemill.expressions.display import literal_hint
-from tidemill.expressions.expr import Call, Cast, Column, Expr, Literal, Text
+from tidemill.expressions.expr import Call, Cast, Column, Expr, Literal, Text, lit
 from tidemill.expressions.functions import NULL, widens
+from tidemill.expressions.functions.registry import lossless_type
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.recursion_guard import MAX_DEPTH, too_deep
 from tidemill.expressions.schema import Schema
@@ -26,10 +27,11 @@ from tidemill.expressions.windows.functions import WindowFunction
 from tidemill.expressions.windows.sessions import SessionCall
 
 
-def bind(expression: Expr, schema: Schema, *, expected: DType | None = None) -> Bound:
+def bind(expression: Expr, schema: Schema, *, expected: DType | None = None, alone: bool = False) -> Bound:
     """Return the typed tree of an expression over the columns of a schema.
 
-    With ``expected`` the result is of that type, widened if need be, or it is an error. ``SchemaError`` (for an unknown
+    With ``expected`` the result is of that type, widened if need be, or it is an error; with ``alone`` it may be NULL
+    without a type. ``SchemaError`` (for an unknown
     column ``UnknownColumnError``) names the expression, the types given and what was expected.
 
     >>> from tidemill.expressions.expr import col
@@ -54,13 +56,22 @@ def bind(expression: Expr, schema: Schema, *, expected: DType | None = None) -> 
         raise SchemaError(msg)
     if expected is not None:
         if not widens(bound.dtype, expected) and not (operand.loose and fits(bound, expected)):
-            msg = f"`{to_sql(bound)}` is of type {bound.dtype}: expected {expected}"
+            msg = f"`{to_sql(bound)}` is of type {bound.dtype}: expected {expected}; cast it"
             raise SchemaError(msg)
         return coerce(bound, expected)
-    if bound.dtype == NULL:
+    if bound.dtype == NULL and isinstance(bound, BoundLiteral) and not alone:
         msg = "NULL alone has no type: give it one, as in lit(None).cast('int64') or CAST(NULL AS BIGINT)"
         raise SchemaError(msg)
     return bound
+
+
+def bind_with_default(value: Expr, default: Any, schema: Schema) -> tuple[Bound, Bound]:
+    """Return a value and what may stand in its place, brought to one type that loses nothing of either."""
+    bound, beside = bind(value, schema), _operand(lit(default), schema)
+    common = lossless_type([bound.dtype, beside.bound.dtype])
+    if common is None or (beside.loose and fits(beside.bound, bound.dtype)):
+        return bound, bind(lit(default), schema, expected=bound.dtype)
+    return coerce(bound, common), coerce(beside.bound, common)
 
 
 def bind_predicate(value: Any, schema: Schema, what: str) -> Bound:

@@ -82,6 +82,8 @@ def _of_decimals(function: str, operands: tuple[Operand, ...]) -> Bound | None:
 
     The one of fewer places is compared as the other where it fits that type, and else decides by its sign.
     """
+    if not any(o.bound.dtype.is_decimal for o in operands):
+        return None
     types = [as_decimal(o.bound.dtype) for o in operands]
     if not all(t.is_decimal for t in types) or len(types) < 2 or common_type(types) is not None:  # noqa: PLR2004
         return None
@@ -127,7 +129,7 @@ def _signature(spec: Function, args: list[Bound]) -> tuple[list[Bound], Signatur
         if signature is None or len(signature.params) != len(given):
             continue
         if all(reaches(a, p, by_day=spec.by_day) for a, p in zip(given, signature.params, strict=True)):
-            if NULL in signature.params:
+            if any(p == NULL and isinstance(a, BoundLiteral) for a, p in zip(given, signature.params, strict=True)):
                 give = "`: give it one, as in CAST(NULL AS BIGINT)"
                 raise MisfitError(["NULL has no type in `", _untyped(spec.name, args), give])
             return given, signature
@@ -145,7 +147,7 @@ def _check_literals(spec: Function, args: Sequence[Bound]) -> None:
 def bind_cast(operand: Operand, to: DType) -> Bound:
     """Return a value as another type; literals that have one at once become literals of that type."""
     arg = operand.bound
-    if isinstance(arg, BoundLiteral) and (arg.dtype == NULL or fits(arg, to)):
+    if arg.dtype == NULL or (isinstance(arg, BoundLiteral) and fits(arg, to)):
         return coerce(arg, to)
     if arg.dtype == to:
         return arg

@@ -126,6 +126,8 @@ def coerce(arg: Bound, to: DType) -> Bound:
     """Return a value as one of a type that it widens to, or that a literal fits."""
     if arg.dtype == to:
         return arg
+    if arg.dtype == NULL:
+        return typed(None, to)
     if not isinstance(arg, BoundLiteral):
         return BoundCall("cast", (arg,), to, arg.nullable)
     if arg.dtype == STRING and to in _OF_TEXT:

@@ -53,7 +53,7 @@ class Schema:
     def of(cls, spec: SchemaLike) -> Schema:
         """Return the schema that a mapping name -> type, pairs, a ``pyarrow.Schema`` or a ``Schema`` stands for."""
         if isinstance(spec, Schema):
-            return spec
+            return spec.typed()
         if isinstance(spec, pa.Schema):
             return cls(tuple(Field(f.name, dtype(f.type), f.nullable) for f in spec))
         if isinstance(spec, Mapping):
@@ -66,6 +66,15 @@ class Schema:
                 return cls(tuple(_field(name, t) for name, t in pairs))
         msg = f"{spec!r} is not a schema: expected a mapping of column names to types or a pyarrow.Schema"
         raise SchemaError(msg)
+
+    def typed(self) -> Schema:
+        """Return the schema; an error where a column is NULL alone, and so of no type."""
+        for field in self:
+            if field.dtype.is_unknown:
+                of_type = "list of NULLs alone and" if field.dtype.is_list else "column of NULL alone, which"
+                msg = f"{field.name!r} is a {of_type} has no type: give it one, as in lit(None).cast('int64')"
+                raise SchemaError(msg)
+        return self
 
     def __str__(self) -> str:
         return "(" + ", ".join(map(str, self.fields)) + ")"

@@ -51,7 +51,8 @@ from tidemill.expressions.types import (
     list_type,
 )
 
-_DIALECT: Final = "spark"
+_SPARK: Final = Dialect.get_or_raise("spark")
+_GRAMMAR: Final[Any] = _SPARK.parser_class
 _UNSIGNED: Final = "unsigned"
 """A mark on what stands on the right of >>>."""
 _DIRECTION: Final = re.compile(r"\b(asc|desc|nulls\s+(first|last))\s*$", re.IGNORECASE)
@@ -76,8 +77,7 @@ def parse(text: str) -> Expr:
 @recursion_guard
 def _parsed(text: str) -> Expr:
     try:
-        dialect = Dialect.get_or_raise(_DIALECT)
-        trees = _Syntax(dialect=dialect).parse(dialect.tokenize(text), text)
+        trees = _Syntax(dialect=_SPARK).parse(_SPARK.tokenize(text), text)
     except SqlglotError as error:
         if isinstance(error.__cause__, RecursionError):
             raise error.__cause__ from None
@@ -98,13 +98,13 @@ def whole_call(this: Any) -> Any:
     return exp.Paren(this=this) if isinstance(this, exp.Anonymous) and this.expressions else this
 
 
-class _Syntax(Dialect.get_or_raise(_DIALECT).parser_class):  # type: ignore[misc]
+class _Syntax(_GRAMMAR):  # type: ignore[misc]
     """Spark's grammar; calls stay calls by name, but for the few that have a syntax of their own."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: rule
-        for name, rule in Dialect.get_or_raise(_DIALECT).parser_class.FUNCTION_PARSERS.items()
+        for name, rule in _GRAMMAR.FUNCTION_PARSERS.items()
         if name in ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
     }
 
@@ -146,7 +146,7 @@ class ExpressionParser:
         return ~found if node.args.get("negate") else found
 
     def unsupported(self, node: Any, why: str = "") -> SchemaError:
-        what = node.sql(dialect=_DIALECT) if isinstance(node, exp.Expression) else str(node)
+        what = node.sql(dialect=_SPARK) if isinstance(node, exp.Expression) else str(node)
         return SchemaError(f"{what} in `{self.text}` is not supported in a scalar expression" + why)
 
     def operator(self, node: exp.Expression) -> Expr:
@@ -306,7 +306,7 @@ class ExpressionParser:
             return known
         if node.this == exp.DataType.Type.ARRAY and len(node.expressions) == 1:
             return list_type(self.type(node.expressions[0]))
-        name = node.sql(dialect=_DIALECT)
+        name = node.sql(dialect=_SPARK)
         if name == "STRING" and node.this not in _TEXTS:  # what Spark would keep as text
             raise self.unsupported(node)
         try:

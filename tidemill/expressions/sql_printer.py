@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from sqlglot import exp
+from sqlglot import Dialect, exp
 from sqlglot.errors import SqlglotError
 
 from tidemill.errors import SchemaError
@@ -26,6 +26,7 @@ from tidemill.expressions.recursion_guard import recursion_guard
 from tidemill.expressions.types import DATE, INT64, INTERVAL, STRING, TIME, TIMESTAMP, UUID, DType
 
 DIALECT: Final = "spark"
+_SPARK: Final = Dialect.get_or_raise(DIALECT)
 
 
 def print_sql(bound: Bound, *, explicit: bool) -> str:
@@ -36,7 +37,7 @@ def print_sql(bound: Bound, *, explicit: bool) -> str:
 @recursion_guard
 def _printed(bound: Bound, explicit: bool) -> str:
     try:
-        return _print(bound, explicit=explicit).sql(dialect=DIALECT)
+        return str(_SPARK.generate(_print(bound, explicit=explicit), copy=False))
     except SqlglotError as error:
         if isinstance(error.__cause__, RecursionError):  # sqlglot read a type's name where the stack ended
             raise error.__cause__ from None

@@ -48,8 +48,11 @@ class DType:
     scale: int = 0
     element: DType | None = None
     fields: tuple[tuple[str, DType], ...] = ()
+    unknown: bool = False
 
     def __str__(self) -> str:
+        if self.unknown:
+            return "null"
         if self.element is not None:
             return f"list<{self.element}>"
         if self.fields:
@@ -77,6 +80,11 @@ class DType:
     def inner(self) -> Iterable[DType]:
         """The types of the values that a list or a struct is made of, in order; of a list, without end."""
         return itertools.repeat(self.element) if self.element is not None else [of for _, of in self.fields]
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether this is the type of NULL alone, or a list of such."""
+        return self.unknown or (self.element is not None and self.element.is_unknown)
 
     @property
     def is_integer(self) -> bool:
@@ -112,6 +120,8 @@ TIMESTAMPTZ: Final = DType("timestamptz")
 TIME: Final = DType("time")
 INTERVAL: Final = DType("interval")
 UUID: Final = DType("uuid")
+NULL: Final = DType("bool", unknown=True)
+"""The type of a bare NULL until what stands beside it says more; engines keep a column of it as one of bools."""
 
 _SIMPLE: Final = {
     t.name: t for t in (INT64, INT32, FLOAT64, BOOL, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMPTZ, TIME, INTERVAL, UUID)

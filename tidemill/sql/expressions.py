@@ -236,7 +236,7 @@ class Expressions(ExpressionParser):
         if self.dialect.functions is not None:
             given = self.type_of(value, node)
             rounds = to.is_integer and given.is_numeric and not given.is_integer
-            prints = to == STRING and not (given.is_integer or given in (STRING, DATE) or given.name == "null")
+            prints = to == STRING and not (given.is_integer or given in (STRING, DATE, NULL))
             if rounds or prints:
                 why = f": {self.dialect.name} has another result for a cast from {given} to {to}"
                 raise self.unsupported(node, f"{why}; FLOOR or ROUND first" if rounds else why)

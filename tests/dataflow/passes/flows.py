@@ -8,6 +8,11 @@ def hop(a, b):
     return a.join(b, on={"v": "k"}).select("k", v="v_right")
 
 
+def triangles(a, b):
+    """Return the triangles that an edge of one collection closes with two of another."""
+    return a.join(b.select(v="k", w="v"), on="v").join(b.select(k="v", w="k"), on=["k", "w"])
+
+
 def two_hops(a, b):
     return hop(hop(a, b), a)
 
@@ -326,6 +331,14 @@ FLOWS = {
         "a part, where the whole has not all": lambda a, b: (
             a.join(b, on="k").join(b, on="k", suffix="_too").join(a, on={"v_too": "v"}).select("k", "v")
         ),
+        "a circle, though arrangements are to be made": lambda a, b: triangles(a, a).select("k", "v"),
+        "not a circle of different collections": lambda a, b: triangles(a, b).select("k", "v"),
+        "not a circle whose keys are there once": lambda a, b: (
+            triangles(*[a.distinct().group_by("v").agg(k=tm.max("k"))] * 2).select("k", "v")
+        ),
+        "not two keys of which one side has both": lambda a, b: (
+            a.join(b, on={"v": "k"}, suffix="_b").join(b, on={"v_b": "v", "v": "k"}, suffix="_c").select("k", "v")
+        ),
         "NULLs equal": lambda a, b: (
             a.join(b, on="k", nulls_equal=True).join(a, on="k", suffix="_too", nulls_equal=True).select("k", "v")
         ),
@@ -346,6 +359,35 @@ FLOWS = {
                 error_at=9,
             )
         ),
+    },
+    "group_each_side": {
+        "aggregates of both sides": lambda a, b: (
+            a.join(b, on="k").group_by("k").agg(n=tm.count(), s=tm.sum("v_right"), m=tm.max("v")).select("k", v="m + s + n")
+        ),
+        "of no keys": lambda a, b: a.join(b, on="k").agg(k=tm.min("v"), v=tm.count_distinct("v_right")),
+        "a count, where others read the arrangements": lambda a, b: (
+            a.join(b, on="k").group_by("k").agg(v=tm.count()).concat(
+                a.join(b.filter("v > 1"), on="k").select("k", v="v_right + v"),
+                b.join(a.filter("v > 1"), on="k").select("k", v="v_right - v"),
+            )
+        ),
+        "by columns of one side": lambda a, b: (
+            a.join(b, on="k").group_by("v").agg(k=tm.count()).concat(
+                b.join(a.filter("v > 1"), on="k").select("k", v="v_right - v")
+            )
+        ),
+        "not where keys are there once": lambda a, b: (
+            a.join(b.distinct().group_by("k").agg(w=tm.max("v")), on="k").group_by("k").agg(v=tm.sum("v"), w=tm.max("w"))
+            .select("k", v="v + w")
+        ),
+        "not one of both sides": lambda a, b: a.join(b, on="k").group_by("k").agg(v=tm.sum("v * v_right")),
+        "not by columns of a side beside the other's": lambda a, b: (
+            a.join(b, on="k").group_by("v").agg(k=tm.sum("v_right"))
+        ),
+        "not in an order": lambda a, b: (
+            a.join(b, on="k").group_by("k").agg(v=tm.first("v", order_by="v_right"), w=tm.max("v_right")).select("k", "v")
+        ),
+        "not where nobody else reads the arrangements": lambda a, b: a.join(b, on="k").group_by("k").agg(v=tm.sum("v")),
     },
     "join_once": {
         "left, the right a group": lambda a, b: (

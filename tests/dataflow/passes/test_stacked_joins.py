@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, note
+from hypothesis import assume, given, note
 from hypothesis import strategies as st
 from support.running import KV, examples, new_flow
 
@@ -90,10 +90,62 @@ def test_no_stack_gets_an_arrangement_it_had_not(build):
 
     before = optimised(flow.graph, ["remove_duplicates"], takes=[DeltaJoin])
     after = optimised(before, [PASS], takes=[DeltaJoin])
+    assume(not any("circle" in n.describe() for n in made(after)))
     sides = {n for join in made(after) for n in join.inputs}
     inputs = {n for n in sides if n.inputs[0].name in NAMES}
     assert {(n.inputs[0].name, n.keys) for n in inputs} <= {(name, keys) for name, _, keys in arranged(before)}
     assert len(arranged(after)) <= len(arranged(before)) - len(made(after))
+
+
+def circle(length):
+    """A function that joins as many collections as there are edges in a circle, the last one by both of its ends."""
+
+    def build(flow):
+        inputs = [flow.input(name, KV) for name in NAMES]
+        edges = [inputs[0], *(inputs[i % len(NAMES)] for i in range(length - 1))]
+        rows = edges[0].rename(k="n0", v="n1")
+        for i, one in enumerate(edges[1:-1], 1):
+            rows = rows.join(one.rename(k=f"n{i}", v=f"n{i + 1}"), on=f"n{i}")
+        last = edges[-1].rename(k=f"n{length - 1}", v="n0")
+        flow.output("out", rows.join(last, on=[f"n{length - 1}", "n0"]))
+
+    return build
+
+
+@pytest.mark.parametrize("length", [3, 4])
+@examples(20)
+@given(coordinates=st.integers(1, 2), data=st.data())
+def test_circles_give_the_same(length, coordinates, data):
+    flow = new_flow(coordinates)
+    circle(length)(flow)
+    assert len(made(optimised(flow.graph, [PASS], takes=[DeltaJoin]))) == 1
+    found = {name: data.draw(updates(KV, coordinates, max_size=10, values=FEW), label=name) for name in NAMES}
+    check_equivalent(flow, found, batchings=[all_at_once, time_by_time, shuffled(3)], passes=True)
+
+
+def test_a_circle_keeps_nothing_of_the_pairs_that_it_does_not_close():
+    """A hub with n edges in and n out is in n * n paths of two, which a chain would keep and a change go through."""
+    state, met = {}, {}
+    for n in (20, 40):
+        for passes in (True, [p for p in ALL_PASSES if p != PASS]):
+            flow = tm.Dataflow()
+            e = flow.input("e", {"a": "int64", "b": "int64"})
+            closed = e.join(e.rename(a="b", b="c"), on="b").join(e.rename(b="c"), on=["a", "c"])
+            flow.output("out", closed, changes=False)
+            with flow.start(passes=passes) as run:
+                run.insert(
+                    "e", [*((i, 0) for i in range(1, n + 1)), *((0, n + i) for i in range(1, n + 1)), (1, n + 1)]
+                )
+                run.advance()
+                before = sum(o.records_in for o in run.metrics())
+                run.insert("e", [(n + 2, 0)])
+                run.advance()
+                state[n, passes is True] = sum(o.state_rows for o in run.metrics() if o.kind == "Arrange")
+                met[n, passes is True] = sum(o.records_in for o in run.metrics()) - before
+                assert list(run.snapshot("out")) == [(1, 0, n + 1)]
+    assert state[40, True] <= 2 * state[20, True]
+    assert state[40, False] > 1600
+    assert met[40, True] == met[20, True] < met[20, False] < met[40, False]
 
 
 def star(tables, names):

@@ -178,6 +178,9 @@ class _Pruning:
 
 def _narrowed(node: Node, sources: list[Places], left: Places) -> Node:
     """Return a node that gives these columns, over inputs of which those are left."""
+    given = [source.schema for source in node.inputs]
+    if all(len(some) == len(s) for some, s in zip((left, *sources), (node.schema, *given), strict=True)):
+        return node
     schema = Schema(tuple(node.schema.fields[i] for i in left))
     fields: dict[str, Any] = {}
     if isinstance(node, Map):

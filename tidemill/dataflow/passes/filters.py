@@ -6,8 +6,6 @@ import functools
 from collections.abc import Generator, Sequence
 from typing import Any, Final, TypeAlias
 
-import attrs
-
 from tidemill.dataflow.composites import (
     Aggregate,
     AntiJoin,
@@ -100,8 +98,7 @@ def _pushed(copy: Copy, node: Filter, predicate: Bound, source: Node) -> _Task:
 
 def _filtered(copy: Copy, node: Filter, predicate: Bound, source: Node) -> Node:
     """Return a filter, scope and columns from its source, the rest from the filter as it was written."""
-    made = attrs.evolve(node, scope=source.scope, schema=source.schema)
-    return copy.put(made, inputs=(source,), predicate=predicate)
+    return copy.put(node, inputs=(source,), scope=source.scope, schema=source.schema, predicate=predicate)
 
 
 def _before(predicate: Bound, columns: Sequence[Bound | None]) -> Bound | None:

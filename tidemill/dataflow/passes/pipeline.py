@@ -15,6 +15,7 @@ from tidemill.dataflow.passes.columns import prune_columns
 from tidemill.dataflow.passes.consolidations import consolidate_unions, drop_consolidations
 from tidemill.dataflow.passes.filters import push_filters
 from tidemill.dataflow.passes.fuse import fuse_linear
+from tidemill.dataflow.passes.group_sides import group_each_side
 from tidemill.dataflow.passes.lowering import has_composites, lower
 from tidemill.dataflow.passes.one_row_joins import filter_by_one_row
 from tidemill.dataflow.passes.range_joins import has_all_pairs, join_by_range
@@ -37,6 +38,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     push_filters,
     filter_by_one_row,
     join_by_deltas,
+    group_each_side,
     join_by_range,
     prune_columns,
     group_whole_partitions,
@@ -56,6 +58,7 @@ KNOW_COMPOSITES: Final = frozenset(
         push_filters,
         filter_by_one_row,
         join_by_deltas,
+        group_each_side,
         limit_ranks,
         group_whole_partitions,
         join_once,
@@ -65,9 +68,14 @@ KNOW_COMPOSITES: Final = frozenset(
 
 _MAKE_COMPOSITES: Final = (filter_by_one_row, join_by_deltas)
 """Passes after which the graph may have composites though it had none, to be lowered."""
-_MAKE_FOR: Final[dict[Pass, type[Composite]]] = {join_by_deltas: DeltaJoin, join_by_range: RangeJoin}
+_MAKE_FOR: Final[dict[Pass, type[Composite]]] = {
+    join_by_deltas: DeltaJoin,
+    group_each_side: DeltaJoin,
+    join_by_range: RangeJoin,
+}
 """Passes that make a composite for engines that take it: lowered it would be what users did not write.
 
+What groups each side is for those whose arrangements add rows up, as those of engines with delta joins do.
 A delta join would be a chain with other arrangements, none of which others share.
 """
 

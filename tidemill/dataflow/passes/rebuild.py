@@ -14,20 +14,44 @@ N = TypeVar("N", bound=Node)
 
 
 class Copy:
-    """A graph being copied, node by node in the order of ids, so that what a node reads is there before it."""
+    """A graph being copied, node by node in the order of ids, so that what a node reads is there before it.
+
+    As long as nothing is changed there is no copy yet: many passes have nothing to do in most graphs.
+    """
 
     def __init__(self, old: Graph) -> None:
         self.old = old
-        self.graph = old.emptied()
+        self._made: Graph | None = None
+        self._same = 0
+        """How many nodes are the old graph's, where there is no copy."""
         self._new: dict[Node, Node] = {}
-        self._readers: dict[Node, int] = {}
+        self._stand_for: dict[Node, list[Node]] = {}
+        """Of each node of the copy, which of the old graph it stands for; itself left out."""
+
+    @property
+    def graph(self) -> Graph:
+        """The copy, so far."""
+        if self._made is None:
+            self._made = self.old.emptied(self._same)
+        return self._made
 
     def put(self, node: N, *, inputs: tuple[Node, ...] | None = None, **changes: Any) -> N:
-        """Add a node like this one, reading these nodes of the copy; its name and the user's line stay."""
-        if isinstance(node, Feedback):
+        """Add a node like this one, reading these nodes of the copy; its name and the user's line stay.
+
+        What is the same in all is the same node in both graphs.
+        """
+        if isinstance(node, Feedback) and self._new[node.variable] is not node.variable:
             changes.setdefault("variable", self._new[node.variable])
+        if changes:
+            changes = {name: value for name, value in changes.items() if getattr(node, name) != value}
         sources = self.inputs(node) if inputs is None else inputs
-        return self.graph.put(attrs.evolve(node, id=len(self.graph.nodes), inputs=sources, **changes))
+        place = self._same if self._made is None else len(self._made.nodes)
+        if changes or node.id != place or node.inputs != sources:
+            node = attrs.evolve(node, id=place, inputs=sources, **changes)
+        elif self._made is None and self.old.nodes[place] is node:
+            self._same += 1
+            return node
+        return self.graph.put(node)
 
     def add(self, kind: type[N], like: Node, source: Node, *others: Node, **fields: Any) -> N:
         """Add a node of another kind after ``source`` and others, for errors a part of ``like``."""
@@ -46,29 +70,35 @@ class Copy:
 
     def inputs(self, node: Node) -> tuple[Node, ...]:
         """Return what stands in the copy for what a node of the old graph reads."""
-        return tuple(self._new[source] for source in node.inputs)
+        return tuple(map(self._new.__getitem__, node.inputs))
 
     def now(self, node: Node) -> Node:
         """Return what stands in the copy for a node of the old graph."""
         return self._new[node]
 
     def finished(self) -> Graph:
-        """Return the copy, with the scopes closed that are closed in the old graph."""
+        """Return the copy, with the scopes closed that are closed in the old graph; or that, where nothing changed."""
+        if self._made is None and self._same == len(self.old.nodes):
+            return self.old
         self.graph.close_as(self.old)
         return self.graph
 
     def stands_for(self, new: Node, node: Node) -> None:
         """Note what became of a node of the old graph."""
-        edges = len(self.old.consumers(node)) - sum(self._new.get(source) is new for source in node.inputs)
-        self._readers[new] = self._readers.get(new, 0) + edges
         self._new[node] = new
+        if new is not node:
+            self._stand_for.setdefault(new, []).append(node)
 
     def readers(self, new: Node) -> int:
         """Return how many will read a node of the copy, each reader counted once for every port.
 
         What stands for no node of the old graph was made by the pass, as a part of what does: it has one reader.
         """
-        return self._readers.get(new, 1)
+        olds = [*self._stand_for.get(new, ()), *([new] if self._new.get(new) is new else ())]
+        if not olds:
+            return 1
+        own = sum(self._new.get(source) is new for old in olds for source in old.inputs)
+        return sum(len(self.old.consumers(old)) for old in olds) - own
 
 
 Rewrite: TypeAlias = Callable[[Copy, Node, tuple[Node, ...]], Node]
@@ -78,6 +108,7 @@ Rewrite: TypeAlias = Callable[[Copy, Node, tuple[Node, ...]], Node]
 def rebuild(graph: Graph, rewrite: Rewrite, *, keep_unread: bool = False) -> Graph:
     """Return a copy of a graph with each node as ``rewrite`` says, and without what nobody reads.
 
+    Where that changes nothing it is the graph.
     With ``keep_unread``, what nobody read in the graph stays: its errors count.
     """
     copy = Copy(graph)
@@ -85,7 +116,7 @@ def rebuild(graph: Graph, rewrite: Rewrite, *, keep_unread: bool = False) -> Gra
         copy.stands_for(rewrite(copy, node, copy.inputs(node)), node)
     kept: list[Node] = []
     if keep_unread:
-        ends = (n for n in graph.nodes if isinstance(n, Feedback) or not graph.digraph.out_degree(n.id))
+        ends = (n for n in graph.nodes if isinstance(n, Feedback) or not graph.consumers(n))
         kept = [copy.now(node) for node in ends]
     return _without_unread(copy.finished(), kept)
 

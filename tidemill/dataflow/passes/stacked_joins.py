@@ -1,14 +1,17 @@
-"""Joining by deltas: a stack of joins as one delta join, where it needs no arrangement that is not there."""
+"""Joining by deltas: a stack of joins as one delta join, where all arrangements are there or much would be between."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import attrs
+
 from tidemill.dataflow.composites import DeltaJoin, Lookup
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Join, Map, Node, Reduce
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
+from tidemill.dataflow.passes.row_keys import is_told_apart_by
 
 Column = tuple[int, int]
 """A relation, and which of its columns."""
@@ -17,15 +20,23 @@ _LEAST: Final = 3
 _MOST: Final = 16
 """Joins in a stack: changes of each relation are looked up in all others, so of more joins several stacks are made."""
 _LOOK_UP: Final = (DeltaJoin, Join, Reduce)
+_THERE: Final = "all arrangements are there"
+_CIRCLE: Final = "the joins close a circle, and before it join a collection with itself by keys that repeat"
 
 
 def join_by_deltas(graph: Graph) -> Graph:
-    """Return the graph with a delta join for each stack of joins that has all arrangements for it.
+    """Return the graph with a delta join for each stack of joins that has all arrangements for it, or closes a circle.
 
     A stack is an inner join of which a side is an inner join, and so on, with nobody else to read what lies between.
     Each of its collections is arranged by the columns by which it is joined; a change of the last one has to find the
     others from its end. So a stack is taken if that goes by these arrangements, as where all are joined by the same
     columns, or by those that other joins have. What was kept of the joins between is kept no more. Not in loops.
+
+    A join closes a circle whose keys are of several collections of the other side, as the third of triangles: what the
+    joins before give is cut down by it alone. Where one of these joins a collection with itself by keys that repeat, as
+    far as is known, that is more than the collection has: all paths of two edges. So such a stack is taken though
+    collections are to be arranged by further columns. Joins of different collections are mostly by what is there once
+    in one of them, known or not, and then less is kept by a chain.
     """
     found = _stacks(graph)
     made: dict[tuple[Node, tuple[int, ...]], Node] = {}
@@ -55,7 +66,10 @@ def _stacks(graph: Graph) -> dict[Node, tuple[Stack, list[list[Lookup]]]]:
     for node in reversed(graph.nodes):
         if isinstance(node, Join) and tops_stack(node) and node not in taken:
             stack = Stack(graph, node)
-            paths = stack.paths()
+            paths = stack.paths(may_arrange=False)
+            if paths is None and stack.holds_what_repeats:
+                stack = Stack(graph, node)
+                paths = stack.paths(may_arrange=True)
             if paths is not None:
                 found[node] = (stack, paths)
                 taken |= stack.joins
@@ -90,6 +104,18 @@ def _joined_alone(graph: Graph, side: Node, by: Join) -> Join | None:
     return below if len(graph.consumers(below)) == 1 else None
 
 
+def _repeats(join: Node) -> bool:
+    """Return whether a join's keys may be there several times on both sides: then it may give more than they have."""
+    return not any(isinstance(s, Arrange) and is_told_apart_by(s.inputs[0], s.keys) for s in join.inputs)
+
+
+def _bare(side: Node) -> Node:
+    """Return the collection whose columns a side of a join has."""
+    while isinstance(side, Arrange) or (isinstance(side, Map) and side.picked is not None):
+        (side,) = side.inputs
+    return side
+
+
 class Stack:
     """A stack of joins, flat: its relations, which of their columns are equal, and which come out."""
 
@@ -99,6 +125,8 @@ class Stack:
         self.relations: list[Arrange] = []
         self.joins: set[Node] = set()
         self._equal: list[tuple[Column, Column]] = []
+        self._sides: dict[Node, list[tuple[list[Column], set[int]]]] = {}
+        """Of each side of each join the columns that it is joined by, and its relations."""
         self.output = self._flattened(top)
         self._classes = self._made_classes()
         keys = {column for columns in self._classes for column in columns}
@@ -109,8 +137,26 @@ class Stack:
         for relation, arrange in enumerate(self.relations):  # the first of each brings its changes
             self._port(relation, arrange)
 
-    def paths(self) -> list[list[Lookup]] | None:
-        """Return how changes of each relation find all others, if there are arrangements for it."""
+    @property
+    def holds_what_repeats(self) -> bool:
+        """Whether a join closes a circle, and one before the last joins a collection with itself by what repeats."""
+        closes_circle = any(not self._with_all(*side) for sides in self._sides.values() for side in sides)
+        return closes_circle and any(
+            _repeats(join) and set.intersection(*({_bare(self.relations[r]) for r in of_side} for _, of_side in sides))
+            for join, sides in self._sides.items()
+            if join is not self.top
+        )
+
+    def _with_all(self, keys: list[Column], relations: set[int]) -> set[int]:
+        """Return those of a side's relations that have all columns by which it is joined, or others equal to them."""
+        for key in keys:
+            (columns,) = (c for c in self._classes if key in c)
+            relations = relations & {r for r, _ in columns}
+        return relations
+
+    def paths(self, *, may_arrange: bool) -> list[list[Lookup]] | None:
+        """Return how changes of each relation find all others, if there are arrangements for it or they may be made."""
+        self.may_arrange = may_arrange
         if len(self.relations) < _LEAST or not all(isinstance(a, Arrange) for a in self.relations):
             return None
         for columns in self._classes:
@@ -129,6 +175,7 @@ class Stack:
             own = self._side(join, side)
             keys.append([own[k] for k in side.keys] if isinstance(side, Arrange) else [])
             columns += own
+            self._sides.setdefault(join, []).append((keys[-1], {r for r, _ in own}))
         self._equal += zip(*keys, strict=False)
         return [columns[c] for c in join.output]
 
@@ -157,16 +204,17 @@ class Stack:
     def _path(self, start: int) -> list[Lookup] | None:
         bound, path = [start], list[Lookup]()
         while len(bound) < len(self.relations):
-            free = (r for r in range(len(self.relations)) if r not in bound)
-            found = next((lookup for r in free if (lookup := self._lookup(r, bound))), None)
+            free = [r for r in range(len(self.relations)) if r not in bound]
+            ways = [False, True] if self.may_arrange else [False]
+            found = next((lookup for new in ways for r in free if (lookup := self._lookup(r, bound, new=new))), None)
             if found is None:
                 return None
             path.append(found)
             bound.append(found.relation)
         return path
 
-    def _lookup(self, relation: int, bound: Sequence[int]) -> Lookup | None:
-        """Return how a relation is found by all of its columns that equal known ones, if it is arranged so.
+    def _lookup(self, relation: int, bound: Sequence[int], *, new: bool) -> Lookup | None:
+        """Return how a relation is found by all of its columns that equal known ones, if it is arranged so or made to.
 
         Of those the first that are known: so it need not wait for others that are looked up by the same.
         """
@@ -177,6 +225,8 @@ class Stack:
             if own is not None and other is not None:
                 known[own] = other
         arrange = self._arrangement(relation, known)
+        if arrange is None and known and new:
+            arrange = attrs.evolve(self.relations[relation], keys=tuple(sorted(known)), drops_nulls=False)
         if arrange is None:
             return None
         return Lookup(
@@ -201,7 +251,8 @@ class Stack:
 
     def _port(self, relation: int, arrange: Arrange) -> int:
         for port, known in enumerate(self.ports):
-            if known is arrange and self.owners[port] == relation:
+            is_same = known is arrange or (known.inputs == arrange.inputs and known.keys == arrange.keys)
+            if is_same and self.owners[port] == relation:
                 return port
         self.ports.append(arrange)
         self.owners.append(relation)
@@ -220,4 +271,5 @@ def _delta_join(copy: Copy, stack: Stack, paths: list[list[Lookup]], inputs: lis
         lookups=tuple(map(tuple, paths)),
         output=tuple((r, stack.used[r].index(c)) for r, c in stack.output),
         nulls_equal=stack.top.nulls_equal,
+        why=_CIRCLE if stack.may_arrange else _THERE,
     )

@@ -38,15 +38,13 @@ from tidemill.expressions.types import (
     INT64,
     INTERVAL,
     MAX_DECIMAL_PRECISION,
+    NULL,
     STRING,
     TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
     DType,
 )
-
-NULL: Final = DType("null")
-"""The type of a bare NULL until what stands beside it says more. No column and no bound tree has it."""
 
 MOMENTS: Final = (DATE, TIMESTAMP, TIMESTAMPTZ)
 COMPARABLE: Final = "values of one type, or numbers"
@@ -155,6 +153,21 @@ def widens(source: DType, target: DType) -> bool:
     return False
 
 
+def keeps_all(source: DType, target: DType) -> bool:
+    """Return whether every value of one type is one of the other too: what becomes another type without being asked to.
+
+    >>> keeps_all(INT32, FLOAT64), keeps_all(INT64, FLOAT64), keeps_all(INT64, DType("decimal", 20, 0))
+    (True, False, True)
+    """
+    return widens(source, target) and (target != FLOAT64 or source in (FLOAT64, INT32, NULL))
+
+
+def lossless_type(types: Sequence[DType]) -> DType | None:
+    """Return the narrowest type that holds all values of all of these; None where there is none."""
+    common = common_type(types)
+    return common if common is not None and all(keeps_all(t, common) for t in types) else None
+
+
 def can_cast(source: DType, target: DType) -> bool:
     """Return whether a cast exists at all (a value may still not fit)."""
     if source in INTERVALS:
@@ -171,7 +184,10 @@ def can_cast(source: DType, target: DType) -> bool:
 
 def as_decimal(t: DType) -> DType:
     """Return Spark's decimal type for a type of whole numbers."""
-    return {INT32: DType("decimal", 10, 0), INT64: DType("decimal", 20, 0)}.get(t, t)
+    return _WHOLE_AS_DECIMAL.get(t, t)
+
+
+_WHOLE_AS_DECIMAL: Final = {INT32: DType("decimal", 10, 0), INT64: DType("decimal", 20, 0)}
 
 
 def bounded(precision: int, scale: int) -> DType:

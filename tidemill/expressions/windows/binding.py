@@ -10,9 +10,9 @@ import attrs
 from tidemill.errors import SchemaError
 from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.aggregates import BoundAggregate, bind_aggregate
-from tidemill.expressions.binding import bind
+from tidemill.expressions.binding import bind, bind_with_default
 from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
-from tidemill.expressions.expr import col, lit
+from tidemill.expressions.expr import col
 from tidemill.expressions.ordering import OrderColumn, OrderKey, bind_order, hash_of_row
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr, to_sql
@@ -197,13 +197,16 @@ class _Binder:
             buckets = [self._number(name, call.name, b) for b in call.function.arguments]
             return RankingCall(call.name, *buckets)
         value, *more = call.function.arguments
-        bound = bind(as_expr(value, self._schema), self._schema)
-        column = self._place(f"value {name}", bound)
+        expression = as_expr(value, self._schema)
         ignore_nulls = call.function.ignore_nulls
         if call.name in ("lag", "lead"):
+            bound, instead = bind_with_default(expression, more[1], self._schema)
+            column = self._place(f"value {name}", bound)
             offset = self._number(name, call.name, more[0])
-            default = self._argument(f"default {name}", bind(lit(more[1]), self._schema, expected=bound.dtype))
+            default = self._argument(f"default {name}", instead)
             return OffsetCall(call.name, column, offset, default, bound.dtype, ignore_nulls)
+        bound = bind(expression, self._schema)
+        column = self._place(f"value {name}", bound)
         n = self._number(name, call.name, more[0]) if more else None
         return ValueCall(call.name, column, self._frame(call), bound.dtype, n, ignore_nulls)
 

@@ -28,6 +28,8 @@ _CURVE = 26.0
 _TRACK = 9.0
 _PAD = 16.0
 _TITLE = 12.0
+_LONG = 64
+"""Points of a trunk, two a layer: up to so many are gone by each of its edges, as in most pictures."""
 _LARGE = 400
 """Elements from which on fewer sweeps have to do."""
 
@@ -54,7 +56,7 @@ class Box:
 
 @attrs.frozen
 class Edge:
-    """From one operator to another, through points."""
+    """From one operator to another, through points; or from where another edge from there is left."""
 
     source: int
     target: int
@@ -304,7 +306,7 @@ class _Scope:
         loops = []
         for element, inner in zip(self.loop_elements, self.inside, strict=True):
             loops.append((element.center - inner.across / 2, self.bands[element.layer][0], inner))
-        edges = [self._edge(wire, t, number) for wire in self.wires for t, number in wire.targets]
+        edges = [edge for wire in self.wires for edge in self._edges(wire)]
         edges += [self._way_back(source, target) for source, target in self.back]
         begin, end = self._border_along()
         top = 0.0 if self.down else _TITLE / 2
@@ -335,18 +337,23 @@ class _Scope:
         label = self.labels[operator.id] if operator.id in self.readers or operator.back_to is not None else ""
         return Box(operator, tuple(lines), Rectangle(element.center - across / 2, v, across, along), label)
 
-    def _edge(self, wire: Trunk, target: Element, number: int) -> Edge:
-        source, reader = self.edges[number]
-        end, into = self.ends[source], self.ends[reader]
-        at, layer = wire.source.center + wire.offset, wire.source.layer
-        points = [(at, self.bands[layer][0] + end.last), (at, self.curves[layer][0])]
-        while layer + 1 < target.layer:
-            layer += 1
-            at = wire.bends[layer].center
-            points += [(at, self.curves[layer - 1][1]), (at, self.curves[layer][0])]
-        at = target.center + self.ports[number]
-        points += [(at, self.curves[target.layer - 1][1]), (at, self.bands[target.layer][0] + into.first)]
-        return Edge(source, reader, _without_repeats(points))
+    def _edges(self, wire: Trunk) -> Iterator[Edge]:
+        """Iterate over the edges of a trunk: along it, without a long part that one before has gone, to who reads."""
+        at, first = wire.source.center + wire.offset, wire.source.layer
+        trunk = [(at, self.bands[first][0]), (at, self.curves[first][0])]
+        for layer, bend in wire.bends.items():
+            trunk += [(bend.center, self.curves[layer - 1][1]), (bend.center, self.curves[layer][0])]
+        gone = 0
+        for target, number in wire.targets:
+            source, reader = self.edges[number]
+            trunk[0] = (at, self.bands[first][0] + self.ends[source].last)
+            here, layer = target.center + self.ports[number], target.layer
+            arrival = self.bands[layer][0] + self.ends[reader].first
+            end = 2 * (layer - first)
+            begin = min(gone, end) - 1 if min(gone, end) > _LONG else 0
+            gone = max(gone, end)
+            points = [*trunk[begin:end], (here, self.curves[layer - 1][1]), (here, arrival)]
+            yield Edge(source, reader, _without_repeats(points))
 
     def _way_back(self, source: int, target: int) -> Edge:
         end, into = self.ends[source].element, self.ends[target].element

@@ -7,7 +7,7 @@ left black. Arrowheads are paths, the ground is a white rectangle.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final, Literal, TypeAlias, cast, get_args
 
@@ -23,8 +23,6 @@ DirectionOrAuto: TypeAlias = Literal["auto", "down", "right"]
 _MARGIN: Final = 12.0
 WIDEST: Final = 1150.0
 """Up to which width a picture is drawn from left to right where nothing is said: about a notebook's."""
-_LONG: Final = 32
-"""Points of a way that edges share: up to so many are drawn with each of them, as in most pictures."""
 _FEW: Final = 80
 """Operators up to which it is tried."""
 
@@ -102,8 +100,8 @@ class _Drawing:
         for u, v, loop in places:
             yield from self._ground(u, v, loop)
         for u, v, loop in places:
-            for edge, points in _not_drawn(loop.edges):
-                yield from self._edge(u, v, edge, points, never=operators[edge.source].sends_nothing)
+            for edge in loop.edges:
+                yield from self._edge(u, v, edge, never=operators[edge.source].sends_nothing)
         for u, v, loop in places:
             if loop.loop.parent is not None:
                 yield from self._title(u, v, loop)
@@ -168,10 +166,10 @@ class _Drawing:
             x, y = (x + 5, y + 11) if self.down else (x + 5, y - 4)
             yield _text(x, y, box.label, SMALL + 1, "#334155")
 
-    def _edge(self, u: float, v: float, edge: Edge, points: Sequence[Point], *, never: bool) -> Iterator[str]:
+    def _edge(self, u: float, v: float, edge: Edge, *, never: bool) -> Iterator[str]:
         colour = _BACK if edge.is_feedback else _NEVER if never else _EDGE
         dashes = ' stroke-dasharray="4 3"' if never else ""
-        yield f'<path d="{self._way(u, v, points)}" fill="none" stroke="{colour}" stroke-width="1.4"{dashes}/>'
+        yield f'<path d="{self._way(u, v, edge.points)}" fill="none" stroke="{colour}" stroke-width="1.4"{dashes}/>'
         x, y = self._turned(u + edge.points[-1][0], v + edge.points[-1][1])
         head = "l-3.5 -7 h7 z" if self.down else "l-7 -3.5 v7 z"
         yield f'<path d="M{_n(x)} {_n(y)} {head}" fill="{colour}"/>'
@@ -192,17 +190,6 @@ class _Drawing:
     def _point(self, u: float, v: float, point: Point) -> str:
         x, y = self._turned(u + point[0], v + point[1])
         return f"{_n(x)} {_n(y)}"
-
-
-def _not_drawn(edges: Iterable[Edge]) -> Iterator[tuple[Edge, Sequence[Point]]]:
-    """Iterate over edges with the way to draw: without a long part that one from the same operator has gone before."""
-    longest: dict[int, tuple[Point, ...]] = {}
-    for edge in edges:
-        points, before = edge.points, longest.get(edge.source, ())
-        shared = next((i for i, (a, b) in enumerate(zip(points, before, strict=False)) if a != b), len(before))
-        if len(points) > len(before):
-            longest[edge.source] = points
-        yield edge, points[min(shared, len(points) - 1) - 1 :] if shared > _LONG else points
 
 
 def _tooltip(operator: DrawnOperator) -> str:

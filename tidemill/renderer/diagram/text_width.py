@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 _WIDTHS: Final = (
@@ -15,6 +16,7 @@ _WIDE: Final = 0x2E80
 """From here on characters are about as wide as they are high."""
 
 
+@functools.lru_cache(maxsize=4096)
 def text_width(text: str, size: float) -> float:
     """Return about how wide a text is.
 

@@ -154,7 +154,7 @@ def _promised(inputs: dict[Input, Frame | None]) -> dict[Input, Frame | None]:
 
 def _is_sure(graph: Graph, output: Output, data: Mapping[Input, Given]) -> bool:
     """Return whether an output of rows has no errors, as far as the schemas tell: then nothing need be worked out."""
-    for node in (graph.nodes[i] for i in nx.ancestors(graph.digraph, output.id)):
+    for node in (graph.nodes[i] for i in nx.ancestors(graph.digraph(), output.id)):
         if not isinstance(node, _ROW_BY_ROW):
             return False
         if isinstance(node, Input) and (node.unique or _may_lack_values(node, data)):

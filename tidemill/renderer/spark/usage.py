@@ -21,7 +21,8 @@ class Usage:
     def __init__(self, graph: Graph, *, whole: bool) -> None:
         self._graph = graph
         ends = [n.id for n in graph.nodes if whole or isinstance(n, Output)]
-        self._used = set(ends).union(*(nx.ancestors(graph.digraph, i) for i in ends))
+        digraph = graph.digraph()
+        self._used = set(ends).union(*(nx.ancestors(digraph, i) for i in ends))
         self._changing: set[int] = set()
         """Nodes whose updates come in every round of a loop, not in the first one only."""
         for node in graph.nodes:
@@ -74,9 +75,9 @@ class Usage:
 def affected(graph: Graph, sources: Iterable[int]) -> list[Node]:
     """Return the nodes that changes of these nodes can reach; of a loop that they reach, and behind it, all."""
     found: set[int] = set()
-    new = set(sources)
+    new, digraph = set(sources), graph.digraph()
     while new:
-        found |= new.union(*(nx.descendants(graph.digraph, i) for i in new))
+        found |= new.union(*(nx.descendants(digraph, i) for i in new))
         loops = {outermost_loop(graph.nodes[i].scope) for i in found} - {None}
         new = {n.id for n in graph.nodes if outermost_loop(n.scope) in loops} - found
     return [n for n in graph.nodes if n.id in found]

@@ -74,6 +74,9 @@ def _is_quick(call: BoundCall) -> bool:
 def _compile(bound: Bound) -> RowScalar:
     if isinstance(bound, BoundColumn):
         return operator.itemgetter(bound.index)
+    if isinstance(bound, BoundLiteral) and type(bound.value) in _AS_THEY_ARE:
+        as_it_is = bound.value
+        return lambda _row: as_it_is
     if isinstance(bound, BoundLiteral) or not bound.columns():
         value = python_values(compile_scalar(bound)([], 1))[0]
         return lambda _row: value
@@ -86,6 +89,10 @@ def _compile(bound: Bound) -> RowScalar:
         return lambda row: choose(*[functools.partial(a, row) for a in args])
     types, result = tuple(a.dtype for a in bound.args), bound.dtype
     return lambda row: function.value([a(row) for a in args], types, result)
+
+
+_AS_THEY_ARE: Final = (bool, int, str)
+"""Values that going through Arrow does not change."""
 
 
 class FewRows:
