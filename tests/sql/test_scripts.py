@@ -250,3 +250,20 @@ def test_watermarks_and_constraints_that_are_refused(text, reason):
     with pytest.raises(tm.errors.SqlError, match=reason) as caught:
         flow.sql(text, "risingwave")
     assert caught.value.line == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select t.a from t where exists (select * from u, v where u.a = t.a and u.c = v.c and v.b > 0)",
+        "select t.a from t where t.b > 2 or exists (select * from u, v where u.a = t.a and u.c = v.c and v.b > t.b)",
+        "select t.a, w.b from t left join (select u.a, u.c, v.c k, v.b from u, v) w on t.a = w.a and w.c = w.k",
+        "select t.a, (select sum(v.b) from u, v where u.a = t.a and u.c = v.c) s from t",
+    ],
+)
+def test_tables_of_a_subquery_meet_by_what_is_equal_in_it(text):
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64"})
+    flow.input("u", {"a": "int64", "c": "int64"})
+    flow.input("v", {"b": "int64", "c": "int64"})
+    assert "each change costs the other side" not in flow.explain_sql(text)

@@ -9,6 +9,7 @@ reads, limits to ranks, filters by one row.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import attrs
@@ -16,9 +17,12 @@ import attrs
 from tidemill.expressions.expr import Call, Cast, Column, Expr
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.structure import key, resolve
-from tidemill.sql.plan import Block, Filter, Join, Node, Recursive
+from tidemill.sql.plan import Block, Filter, Join, Node, Project, Recursive, nodes
 from tidemill.sql.scopes import Names
-from tidemill.sql.trees import columns_of
+from tidemill.sql.trees import columns_of, renamed
+
+_PARTNERED = ("left", "semi", "anti")
+"""Joins whose right rows are there as partners alone."""
 
 
 class Rewriter:
@@ -28,12 +32,17 @@ class Rewriter:
         self.names = names
         self.made: dict[int, Node] = {}
         self.graphs: dict[int, tuple[list[Node], list[Expr]]] = {}
+        self.joins: dict[int, Join] = {}
+        self.readers: Counter[int] = Counter()
         self.kept: list[Node] = []
-        """The nodes whose identity stands in ``made``: they live as long."""
+        """The nodes that are known by their identity: they live as long."""
         self.blocks: set[int] = set()
 
     def plan(self, root: Node) -> Node:
         """Return a plan that means the same."""
+        for node in nodes(root):
+            self.readers.update(map(id, node.inputs))
+            self.kept.append(node)
         todo = [root]
         while todo:
             node = todo[-1]
@@ -60,23 +69,50 @@ class Rewriter:
 
     def relations(self, node: Node) -> Sequence[Node]:
         """Return what a node is made of: of filters and inner joins, what these join."""
+        if isinstance(node, Join) and node.how in _PARTNERED:
+            return self.narrowed(node).inputs
         return self.gathered(node)[0] if _is_graph(node) else node.inputs
+
+    def narrowed(self, node: Join) -> Join:
+        """Return a join with what it asks of its right rows alone asked before, where it orders their own joins."""
+        if id(node) not in self.joins:
+            own = {f.name for f in node.right.columns}
+            conditions = [c for one in node.conditions for c in factored(one)]
+            alone = [c for c in conditions if (r := columns_of(c)) and r <= own and not self.names.can_fail(c)]
+            rest = tuple(c for c in conditions if all(c is not one for one in alone))
+            right = _filtered(node.right, alone, node.span)
+            self.joins[id(node)] = attrs.evolve(node, right=right, conditions=rest)
+            self.kept.append(node)
+        return self.joins[id(node)]
 
     def gathered(self, node: Node) -> tuple[list[Node], list[Expr]]:
         """Return what filters and inner joins join, and all their conditions, the inner ones first."""
         if id(node) not in self.graphs:
-            self.graphs[id(node)] = _gathered(node)
+            relations, given = _gathered(node)
+            conditions = [c for one in given for c in factored(one)]
+            self.graphs[id(node)] = [self.asked_below(r, conditions) for r in relations], conditions
             self.kept.append(node)
         return self.graphs[id(node)]
+
+    def asked_below(self, relation: Node, conditions: list[Expr]) -> Node:
+        """Return a relation with what is asked of columns it only passes on asked of what it reads; it is taken out."""
+        if not isinstance(relation, Project) or self.readers[id(relation)] > 1:  # which is computed once for all
+            return relation
+        passed = {f.name: e for f, e in relation.named if isinstance(e, Column)}
+        below = [c for c in conditions if (r := columns_of(c)) and r <= passed.keys() and not self.names.can_fail(c)]
+        conditions[:] = [c for c in conditions if all(c is not b for b in below)]
+        return attrs.evolve(relation, input=_filtered(relation.input, [renamed(c, passed) for c in below], None))
 
     def rewritten(self, node: Node) -> Node:
         if _is_graph(node):
             relations, conditions = self.gathered(node)
             return self.ordered([self.made[id(r)] for r in relations], conditions, node)
         if isinstance(node, Join):
-            conditions = [c for one in node.conditions for c in factored(one)]
-            left, right = self.made[id(node.left)], self.made[id(node.right)]
-            return attrs.evolve(node, left=left, right=right, conditions=tuple(conditions))
+            join = self.narrowed(node) if node.how in _PARTNERED else node
+            conditions = tuple(c for one in join.conditions for c in factored(one))
+            return attrs.evolve(
+                join, left=self.made[id(join.left)], right=self.made[id(join.right)], conditions=conditions
+            )
         inputs = [self.made[id(i)] for i in node.inputs]
         if len(inputs) == 1:
             return attrs.evolve(node, input=inputs[0])  # type: ignore[call-arg]
@@ -84,9 +120,8 @@ class Rewriter:
 
     def ordered(self, relations: list[Node], given: list[Expr], node: Node) -> Node:
         """Return relations joined one after another, next what is connected, with each condition where it can be."""
-        split = [c for one in given for c in factored(one)]
-        failing = [c for c in split if self.names.can_fail(c)]
-        free = [c for c in split if not self.names.can_fail(c)]
+        failing = [c for c in given if self.names.can_fail(c)]
+        free = [c for c in given if not self.names.can_fail(c)]
         every = {f.name for r in relations for f in r.columns}
         rest: list[Expr] = []
         sides: list[tuple[Node, set[str]]] = []

@@ -20,6 +20,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+_MOST_PLACES: Final = 300
+
+
 def _round(types: Sequence[DType]) -> Signature | None:
     fits = len(types) == 2 and types[0].is_numeric and (types[1].is_integer or types[1] == NULL)  # noqa: PLR2004 - a number and places
     return Signature((types[0], INT32), types[0]) if fits else None
@@ -83,6 +86,18 @@ def _rounded_to(value: Any, places: int) -> Any:
     return int(digits) if isinstance(value, int) else float(digits) + 0.0  # never -0.0
 
 
+def _rounded_exactly(value: float, places: int) -> float:
+    if not math.isfinite(value):
+        return value
+    with decimal.localcontext(prec=1000):
+        return float(decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-places), decimal.ROUND_HALF_UP)) + 0.0
+
+
+def _no_places(literals: Sequence[Any]) -> str | None:
+    within = literals[1] is None or 0 <= literals[1] <= _MOST_PLACES
+    return None if within else f"a float is rounded to 0 to {_MOST_PLACES} places"
+
+
 def _whole_number(towards: Callable[[Any], int]) -> Callable[[Any], Any]:
     def whole(value: Any) -> Any:
         if isinstance(value, float):
@@ -127,6 +142,8 @@ NUMBERS: Final = (
     Function("abs", number, "a number", "ABS", can_fail=True, python=_absolute),
     Function("round", _round, "a number and a number of places", "ROUND", can_fail=True, literals=(1,),
              optional=(0,), refine=_rounded, python=_rounded_to),
+    Function("round_exactly", fixed(FLOAT64, INT32, result=FLOAT64), "a float64 and a number of places",
+             "ROUND_EXACTLY", literals=(1,), optional=(0,), check=_no_places, python=_rounded_exactly),
     Function("floor", _whole, "a number", "FLOOR", can_fail=True, python=_whole_number(math.floor)),
     Function("ceil", _whole, "a number", "CEIL", can_fail=True, aliases=("ceiling",),
              python=_whole_number(math.ceil)),

@@ -1,0 +1,54 @@
+"""Whether two systems give the same answer to a query, as far as their types and ORDER BY with LIMIT say one."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlglot import exp, parse_one
+
+Row = tuple[Any, ...]
+
+_RELATIVE = 1e-9
+_RANK = "rank_in_answer"
+
+
+def same_value(a: Any, b: Any) -> bool:
+    """Return whether values are equal: decimals at the coarser of both scales, floats within 1e-9 of each other."""
+    if a is None or b is None or isinstance(a, str):
+        return bool(a == b)
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=_RELATIVE) or a == b or (math.isnan(a) and math.isnan(b))
+    if _is_broken(a) or _is_broken(b):
+        places = [-int(v.as_tuple().exponent) for v in (a, b) if isinstance(v, decimal.Decimal)]
+        within = 0.5001 * 10.0 ** -min(places) if places else 0.0
+        return abs(float(a) - float(b)) <= within + _RELATIVE * abs(float(b))
+    return bool(a == b)
+
+
+def _is_broken(value: Any) -> bool:
+    return isinstance(value, (float, decimal.Decimal))
+
+
+def unmatched(ours: Iterable[Row], theirs: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+    """Return the rows that only the first has, and those that only the second has, each as often as it has more."""
+    by_rest: defaultdict[Row, list[Row]] = defaultdict(list)
+    for row in theirs:
+        by_rest[_exact(row)].append(row)
+    extra = []
+    for row in ours:
+        candidates = by_rest[_exact(row)]
+        at = next((i for i, other in enumerate(candidates) if all(map(same_value, row, other))), None)
+        if at is None:
+            extra.append(row)
+        else:
+            candidates.pop(at)
+    return extra, [row for rows in by_rest.values() for row in rows]
+
+
+def _exact(row: Row) -> Row:
+    """Return what is the same in equal rows, whatever their numbers' types: the other values, and NULLs."""
+    return tuple([None if v is None else 0 if _is_broken(v) or isinstance(v, int) else v for v in row])
