@@ -1,4 +1,4 @@
-"""Whether two systems give the same answer to a query, as far as their types and ORDER BY with LIMIT say one."""
+"""Whether two systems give the same answer to a query: decimals at the coarser of both scales, floats within 1e-9."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlglot import exp, parse_one
-
 Row = tuple[Any, ...]
 
 _RELATIVE = 1e-9
-_RANK = "rank_in_answer"
 
 
 def same_value(a: Any, b: Any) -> bool:
@@ -22,15 +19,11 @@ def same_value(a: Any, b: Any) -> bool:
         return bool(a == b)
     if isinstance(a, float) and isinstance(b, float):
         return math.isclose(a, b, rel_tol=_RELATIVE) or a == b or (math.isnan(a) and math.isnan(b))
-    if _is_broken(a) or _is_broken(b):
+    if isinstance(a, (float, decimal.Decimal)) or isinstance(b, (float, decimal.Decimal)):
         places = [-int(v.as_tuple().exponent) for v in (a, b) if isinstance(v, decimal.Decimal)]
         within = 0.5001 * 10.0 ** -min(places) if places else 0.0
         return abs(float(a) - float(b)) <= within + _RELATIVE * abs(float(b))
     return bool(a == b)
-
-
-def _is_broken(value: Any) -> bool:
-    return isinstance(value, (float, decimal.Decimal))
 
 
 def unmatched(ours: Iterable[Row], theirs: Iterable[Row]) -> tuple[list[Row], list[Row]]:
@@ -51,4 +44,4 @@ def unmatched(ours: Iterable[Row], theirs: Iterable[Row]) -> tuple[list[Row], li
 
 def _exact(row: Row) -> Row:
     """Return what is the same in equal rows, whatever their numbers' types: the other values, and NULLs."""
-    return tuple([None if v is None else 0 if _is_broken(v) or isinstance(v, int) else v for v in row])
+    return tuple([None if v is None else 0 if isinstance(v, (int, float, decimal.Decimal)) else v for v in row])

@@ -60,6 +60,10 @@ TABLE = {
         "values:dynamic_filter", "rows above a value that moves", "DuckDB",
         {"rows": (10**6, 10**7), "orders": (10**6, 10**7), "passed": (10, 1_000), "scale": 0.1, "steps": 100},
     ),
+    "tpcds": Benchmark(
+        "tpcds:tpcds", "the 99 queries of TPC-DS in SQL; needs generator=, see benchmarks/README.md", "DuckDB",
+        {"generator": "", "scale": 0.1, "batches": 10, "queries": (), "threads": 1},
+    ),
     "future_updates": Benchmark(
         "values:future_updates", "updates pending for later times", "-",
         {"sizes": (100_000, 1_000_000, 10_000_000), "each": 10, "epochs": 500},

@@ -259,6 +259,7 @@ def test_watermarks_and_constraints_that_are_refused(text, reason):
         "select t.a from t where t.b > 2 or exists (select * from u, v where u.a = t.a and u.c = v.c and v.b > t.b)",
         "select t.a, w.b from t left join (select u.a, u.c, v.c k, v.b from u, v) w on t.a = w.a and w.c = w.k",
         "select t.a, (select sum(v.b) from u, v where u.a = t.a and u.c = v.c) s from t",
+        "select t.a from t, u left join v on v.b = u.a where t.a = u.a",
     ],
 )
 def test_tables_of_a_subquery_meet_by_what_is_equal_in_it(text):
@@ -267,3 +268,17 @@ def test_tables_of_a_subquery_meet_by_what_is_equal_in_it(text):
     flow.input("u", {"a": "int64", "c": "int64"})
     flow.input("v", {"b": "int64", "c": "int64"})
     assert "each change costs the other side" not in flow.explain_sql(text)
+
+
+def test_what_has_conditions_of_its_own_is_joined_first():
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64"})
+    flow.input("u", {"a": "int64", "c": "int64"})
+    flow.input("v", {"b": "int64", "d": "int64"})
+    text = "select t.a from t join u on t.a = u.a join v on t.b = v.b left join v w on w.d = u.c where v.d = 1"
+    plan = flow.explain_sql(text).split("operators:")[0].splitlines()
+    first = [line.split("[")[0].strip() for line in plan if "Join" in line or "Get" in line or "Filter" in line]
+    assert [line.partition(" ")[2].strip() for line in first] == [
+        "Join left on d = c", "Join inner on a = a", "Join inner on b = b", "Get t", "Filter d = 1", "Get v", "Get u",
+        "Get v",
+    ]  # fmt: skip

@@ -95,13 +95,24 @@ class Rewriter:
         return self.graphs[id(node)]
 
     def asked_below(self, relation: Node, conditions: list[Expr]) -> Node:
-        """Return a relation with what is asked of columns it only passes on asked of what it reads; it is taken out."""
-        if not isinstance(relation, Project) or self.readers[id(relation)] > 1:  # which is computed once for all
+        """Return a relation with what can be asked of its input's columns asked of these; it is taken out.
+
+        That is what is asked of columns that a projection passes on, and of those that a join has of its left side.
+        """
+        passed: dict[str, Expr] = {}
+        if self.readers[id(relation)] > 1:  # which is computed once for all
             return relation
-        passed = {f.name: e for f, e in relation.named if isinstance(e, Column)}
+        if isinstance(relation, Project):
+            passed = {f.name: e for f, e in relation.named if isinstance(e, Column)}
+        elif isinstance(relation, Join) and relation.how in _PARTNERED:
+            passed = {f.name: Column(f.name) for f in relation.left.columns}
         below = [c for c in conditions if (r := columns_of(c)) and r <= passed.keys() and not self.names.can_fail(c)]
+        if not below:
+            return relation
         conditions[:] = [c for c in conditions if all(c is not b for b in below)]
-        return attrs.evolve(relation, input=_filtered(relation.input, [renamed(c, passed) for c in below], None))
+        if isinstance(relation, Join):
+            return attrs.evolve(relation, left=_filtered(relation.left, below, None))
+        return attrs.evolve(relation, input=_filtered(relation.inputs[0], [renamed(c, passed) for c in below], None))
 
     def rewritten(self, node: Node) -> Node:
         if _is_graph(node):
@@ -109,17 +120,18 @@ class Rewriter:
             return self.ordered([self.made[id(r)] for r in relations], conditions, node)
         if isinstance(node, Join):
             join = self.narrowed(node) if node.how in _PARTNERED else node
-            conditions = tuple(c for one in join.conditions for c in factored(one))
-            return attrs.evolve(
-                join, left=self.made[id(join.left)], right=self.made[id(join.right)], conditions=conditions
-            )
+            asked = tuple(c for one in join.conditions for c in factored(one))
+            return attrs.evolve(join, left=self.made[id(join.left)], right=self.made[id(join.right)], conditions=asked)
         inputs = [self.made[id(i)] for i in node.inputs]
         if len(inputs) == 1:
             return attrs.evolve(node, input=inputs[0])  # type: ignore[call-arg]
         return attrs.evolve(node, left=inputs[0], right=inputs[1]) if inputs else node  # type: ignore[call-arg]
 
     def ordered(self, relations: list[Node], given: list[Expr], node: Node) -> Node:
-        """Return relations joined one after another, next what is connected, with each condition where it can be."""
+        """Return relations joined one after another, with each condition where it can be.
+
+        Next is what is connected to those before, and of these what has conditions of its own, which leaves less rows.
+        """
         failing = [c for c in given if self.names.can_fail(c)]
         free = [c for c in given if not self.names.can_fail(c)]
         every = {f.name for r in relations for f in r.columns}
@@ -132,7 +144,8 @@ class Rewriter:
             free = [c for c in free if all(c is not m for m in mine)]
         current, known = sides.pop(0)
         while sides:
-            at = next((i for i, (_, own) in enumerate(sides) if any(_connects(c, known, own) for c in free)), 0)
+            near = [i for i, (_, own) in enumerate(sides) if any(_connects(c, known, own) for c in free)]
+            at = next((i for i in near if _is_filtered(sides[i][0])), near[0] if near else 0)
             side, own = sides.pop(at)
             known = known | own
             now = [c for c in free if columns_of(c) <= known]
@@ -212,6 +225,12 @@ def _filtered(node: Node, conditions: list[Expr], span: tuple[int, int] | None) 
     if not conditions:
         return node
     return Filter(input=node, conditions=tuple(conditions), columns=node.columns, span=span)
+
+
+def _is_filtered(node: Node) -> bool:
+    while isinstance(node, Project):
+        node = node.input
+    return isinstance(node, Filter)
 
 
 def _connects(condition: Expr, known: set[str], own: set[str]) -> bool:
