@@ -5,7 +5,7 @@ from __future__ import annotations
 import decimal
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 Row = tuple[Any, ...]

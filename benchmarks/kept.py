@@ -1,4 +1,4 @@
-"""One query in SQL, kept up to date by tidemill and computed anew by DuckDB after each step, and the answers compared."""
+"""One query in SQL, kept up to date by tidemill and computed anew by DuckDB after each step; answers are compared."""
 
 from __future__ import annotations
 
@@ -65,27 +65,30 @@ def kept(text: str, tables: Tables, steps: Iterator[tuple[str, Places, Places]],
     used = process_time()
     flow.output("answer", flow.sql(text, dialect="duckdb"))
     found: Figures = {"plan_cpu_ms": 1e3 * (process_time() - used)}
+    theirs: list[pa.Table] = []
     first = {n: np.flatnonzero(there) for n, there in tables.there.items()}
     _, loaded = tables.step({}, first)
     before = memory("VmRSS") or 0
     with flow.start(progress=False) as run, duckdb.connect(config={"threads": threads}) as judge:
         found["load_s"], found["load_cpu_s"] = _taken(lambda: _step(run, {}, loaded))
         found["load_memory_mb"], found["held_mb"] = peak_memory() - before, (memory("VmRSS") or 0) - before
-        found["duckdb_load_s"], found["duckdb_load_cpu_s"] = _taken(lambda: _filled(judge, text, loaded, first))
+        found["duckdb_load_s"], found["duckdb_load_cpu_s"] = _taken(
+            lambda: theirs.append(_filled(judge, text, loaded, first))
+        )
         loaded.clear()
         taken: dict[str, list[float]] = {}
-        answers = [_compared(run, judge, text)]
+        answers = [_compared(run, theirs.pop())]
         kinds = set()
         for kind, gone, come in steps:
             kinds.add(kind)
             left, new = tables.step(gone, come)
-            spent = _taken(lambda l=left, n=new: _step(run, l, n))  # type: ignore[misc]  # noqa: E741
+            spent = _taken(lambda l=left, n=new: _step(run, l, n))  # type: ignore[misc]
             _follow(judge, gone, come, new)
-            asked = _taken(lambda: judge.sql(text).to_arrow_table())
+            asked = _taken(lambda: theirs.append(judge.sql(text).to_arrow_table()))
             for of, seconds in zip(("", "duckdb_"), (spent, asked), strict=True):
                 taken.setdefault(f"{kind}_{of}ms", []).append(1e3 * seconds[0])
                 taken.setdefault(f"{kind}_{of}cpu_ms", []).append(1e3 * seconds[1])
-            answers.append(_compared(run, judge, text))
+            answers.append(_compared(run, theirs.pop()))
         found |= {name: median(values) for name, values in taken.items()}
         found |= {f"{kind}_ratio": found[f"{kind}_duckdb_cpu_ms"] / found[f"{kind}_cpu_ms"] for kind in kinds}
         found["state_rows"] = run.metrics().state_rows
@@ -110,12 +113,12 @@ def _step(run: tm.Run, gone: Mapping[str, pa.Table], come: Mapping[str, pa.Table
     run.changes("answer").to_arrow()
 
 
-def _filled(judge: Any, text: str, loaded: Mapping[str, pa.Table], places: Places) -> None:
+def _filled(judge: Any, text: str, loaded: Mapping[str, pa.Table], places: Places) -> pa.Table:
     """Fill DuckDB's tables, whose rows are found by their places later on, and let it answer."""
     for name, rows in loaded.items():
         numbered = rows.append_column(_number_of(name), pa.array(places[name]))  # noqa: F841 - DuckDB finds it by name
         judge.execute(f"CREATE TABLE {name} AS SELECT * FROM numbered")
-    judge.sql(text).to_arrow_table()
+    return judge.sql(text).to_arrow_table()
 
 
 def _follow(judge: Any, gone: Places, come: Places, new: Mapping[str, pa.Table]) -> None:
@@ -132,8 +135,8 @@ def _number_of(table: str) -> str:
     return f"place_in_{table}"
 
 
-def _compared(run: tm.Run, judge: Any, text: str) -> tuple[int, bool]:
+def _compared(run: tm.Run, theirs: pa.Table) -> tuple[int, bool]:
     """Return how many rows the answer has, and whether DuckDB's is another."""
     ours = list(run.snapshot("answer"))
-    extra, missing = unmatched(ours, rows_of(judge.sql(text).to_arrow_table()))
+    extra, missing = unmatched(ours, rows_of(theirs))
     return len(ours), bool(extra or missing)

@@ -60,6 +60,10 @@ TABLE = {
         "values:dynamic_filter", "rows above a value that moves", "DuckDB",
         {"rows": (10**6, 10**7), "orders": (10**6, 10**7), "passed": (10, 1_000), "scale": 0.1, "steps": 100},
     ),
+    "tpch": Benchmark(
+        "tpch_sql:tpch", "the 22 queries of TPC-H in SQL, as rows of all tables change", "DuckDB",
+        {"scale": 1, "epochs": 20, "orders": 100, "queries": (), "threads": 1, "megabytes": 0},
+    ),
     "tpcds": Benchmark(
         "tpcds:tpcds", "the 99 queries of TPC-DS in SQL; needs generator=, see benchmarks/README.md", "DuckDB",
         {"generator": "", "scale": 0.1, "batches": 10, "queries": (), "threads": 1},
