@@ -64,6 +64,10 @@ TABLE = {
         "tpch_sql:tpch", "the 22 queries of TPC-H in SQL, as rows of all tables change", "DuckDB",
         {"scale": 1, "epochs": 20, "orders": 100, "queries": (), "threads": 1, "megabytes": 0},
     ),
+    "nexmark": Benchmark(
+        "nexmark:nexmark", "Nexmark in SQL: events in a second, and what queries hold", "DuckDB, for its answers",
+        {"events": 100_000, "rate": 1000, "epochs": 100, "queries": ()},
+    ),
     "tpcds": Benchmark(
         "tpcds:tpcds", "the 99 queries of TPC-DS in SQL; needs generator=, see benchmarks/README.md", "DuckDB",
         {"generator": "", "scale": 0.1, "batches": 10, "queries": (), "threads": 1},

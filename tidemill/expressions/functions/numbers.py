@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call, operand
-from tidemill.expressions.functions.operators import modulo, number, remainder
+from tidemill.expressions.functions.operators import modulo, number, remainder, unless_by
 from tidemill.expressions.functions.registry import NULL, Function, Signature, bounded, fixed, never
 from tidemill.expressions.functions.values import OVERFLOW, FailureError, exact
 from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, MAX_DECIMAL_PRECISION, DType
@@ -154,7 +154,7 @@ NUMBERS: Final = (
     Function("log10", _floats(1), "a number", "LOG10", nullable=_always, python=_logarithm(math.log10)),
     Function("log2", _floats(1), "a number", "LOG2", nullable=_always, python=_logarithm(math.log2)),
     Function("power", _floats(2), "two numbers", "POWER", aliases=("pow",), python=_power),
-    Function("pmod", remainder, "two numbers", "PMOD", can_fail=True, python=exact(_pmod)),
+    Function("pmod", remainder, "two numbers", "PMOD", can_fail=unless_by(int, float), python=exact(_pmod)),
     Function("isnan", fixed(FLOAT64, result=BOOL), "a float64", "ISNAN", nullable=never,
              python=lambda a: a is not None and math.isnan(a), sees_null=True),
 )  # fmt: skip
