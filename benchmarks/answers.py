@@ -5,7 +5,7 @@ from __future__ import annotations
 import decimal
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 Row = tuple[Any, ...]
@@ -26,22 +26,23 @@ def same_value(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def unmatched(ours: Iterable[Row], theirs: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+def unmatched(ours: Sequence[Row], theirs: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     """Return the rows that only the first has, and those that only the second has, each as often as it has more."""
+    places = range(len((*ours, *theirs, ())[0]))
+    broken = {i for i in places if any(isinstance(row[i], (float, decimal.Decimal)) for row in (*ours, *theirs))}
+
+    def exact(row: Row) -> Row:  # what is the same in equal rows: all but such numbers, and where these are NULL
+        return tuple([v if i not in broken else v is None for i, v in enumerate(row)])
+
     by_rest: defaultdict[Row, list[Row]] = defaultdict(list)
     for row in theirs:
-        by_rest[_exact(row)].append(row)
+        by_rest[exact(row)].append(row)
     extra = []
     for row in ours:
-        candidates = by_rest[_exact(row)]
+        candidates = by_rest[exact(row)]
         at = next((i for i, other in enumerate(candidates) if all(map(same_value, row, other))), None)
         if at is None:
             extra.append(row)
         else:
             candidates.pop(at)
     return extra, [row for rows in by_rest.values() for row in rows]
-
-
-def _exact(row: Row) -> Row:
-    """Return what is the same in equal rows, whatever their numbers' types: the other values, and NULLs."""
-    return tuple([None if v is None else 0 if isinstance(v, (int, float, decimal.Decimal)) else v for v in row])

@@ -64,6 +64,9 @@ TABLE = {
         "tpch_sql:tpch", "the 22 queries of TPC-H in SQL, as rows of all tables change", "DuckDB",
         {"scale": 1, "epochs": 20, "orders": 100, "queries": (), "threads": 1, "megabytes": 0},
     ),
+    "planning": Benchmark(
+        "planning:planning", "from a script of views to a dataflow", "-", {"views": 100, "rounds": 5}
+    ),
     "nexmark": Benchmark(
         "nexmark:nexmark", "Nexmark in SQL: events in a second, and what queries hold", "DuckDB, for its answers",
         {"events": 100_000, "rate": 1000, "epochs": 100, "queries": ()},

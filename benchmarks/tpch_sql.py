@@ -47,7 +47,7 @@ def _measured(megabytes: int, *given: Any) -> Figures:
     try:
         return apart("tpch_sql:query", *given, megabytes=megabytes)  # type: ignore[no-any-return]
     except RuntimeError as error:
-        return {"failed": str(error).strip().splitlines()[-1]}
+        return {"failed": (str(error).split("\n") or [""])[-2:]}
 
 
 def query(folder: str, number: int, epochs: int, orders: int, threads: int) -> Figures:

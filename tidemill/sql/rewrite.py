@@ -133,26 +133,26 @@ class Rewriter:
         Next is what is connected to those before, and of these what has conditions of its own, which leaves less rows.
         """
         failing = [c for c in given if self.names.can_fail(c)]
-        free = [c for c in given if not self.names.can_fail(c)]
-        every = {f.name for r in relations for f in r.columns}
-        rest: list[Expr] = []
+        free = {id(c): (c, columns_of(c)) for c in given if not self.names.can_fail(c)}
         sides: list[tuple[Node, set[str]]] = []
         for relation in relations:
             own = {f.name for f in relation.columns}
-            mine = [c for c in free if (read := columns_of(c) & every) and read <= own and columns_of(c) <= own]
+            mine = [c for c, read in free.values() if read and read <= own]
             sides.append((_filtered(relation, mine, node.span), own))
-            free = [c for c in free if all(c is not m for m in mine)]
+            for condition in mine:
+                del free[id(condition)]
         current, known = sides.pop(0)
         while sides:
-            near = [i for i, (_, own) in enumerate(sides) if any(_connects(c, known, own) for c in free)]
+            near = [i for i, (_, own) in enumerate(sides) if any(_connects(c, known, own) for c, _ in free.values())]
             at = next((i for i in near if _is_filtered(sides[i][0])), near[0] if near else 0)
             side, own = sides.pop(at)
             known = known | own
-            now = [c for c in free if columns_of(c) <= known]
-            free = [c for c in free if all(c is not m for m in now)]
+            now = [c for c, read in free.values() if read <= known]
+            for condition in now:
+                del free[id(condition)]
             columns = (*current.columns, *side.columns)
             current = Join(left=current, right=side, how="inner", conditions=tuple(now), columns=columns)
-        rest = [*free, *failing]
+        rest = [*(c for c, _ in free.values()), *failing]
         made = _filtered(current, rest, node.span)
         return attrs.evolve(made, columns=node.columns, span=node.span) if isinstance(made, (Filter, Join)) else made
 
