@@ -282,3 +282,24 @@ def test_what_has_conditions_of_its_own_is_joined_first():
         "Join left on d = c", "Join inner on a = a", "Join inner on b = b", "Get t", "Filter d = 1", "Get v", "Get u",
         "Get v",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select a from (select * from t where exists (select * from u where u.a = t.a)) w where 10 / b > 1",
+        "select w.a from (select a, b from t) w, u where w.a = u.a and 10 / w.b > 1",
+        "select t.a from t left join u on u.a = t.a where u.c > 0 and 10 / t.b > 1",
+        "select t.a from t where exists (select * from u, t s where u.a = t.a and s.a = u.a and 10 / s.b > 1)",
+    ],
+)
+def test_what_may_fail_is_not_asked_of_more_rows_further_down(text):
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64"})
+    flow.input("u", {"a": "int64", "c": "int64"})
+    flow.output("o", flow.sql(text))
+    with flow.start() as run:
+        run.insert("t", [(1, 5), (2, 0)])
+        run.insert("u", [(1, 1)])
+        run.advance()
+        assert list(run.snapshot("o")) == [(1,)]
