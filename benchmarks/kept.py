@@ -82,7 +82,7 @@ def kept(text: str, tables: Tables, steps: Iterator[tuple[str, Places, Places]],
         for kind, gone, come in steps:
             kinds.add(kind)
             left, new = tables.step(gone, come)
-            spent = _taken(lambda l=left, n=new: _step(run, l, n))  # type: ignore[misc]
+            spent = _taken(lambda l=left, n=new: _step(run, l, n))
             _follow(judge, gone, come, new)
             asked = _taken(lambda: theirs.append(judge.sql(text).to_arrow_table()))
             for of, seconds in zip(("", "duckdb_"), (spent, asked), strict=True):

@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 import tidemill as tm
 from benchmarks.answers import unmatched
 from benchmarks.kept import named_in
-from benchmarks.runner import Figures, apart, say
+from benchmarks.runner import Figures, say
 from benchmarks.workload import rows_of
-from benchmarks.workloads.nexmark import IN_DUCKDB, QUERIES, events
+from benchmarks.workloads import nexmark as stream
+from benchmarks.workloads.nexmark import IN_DUCKDB, QUERIES
 
 
 def nexmark(*, events: int, rate: int, epochs: int, queries: Sequence[str]) -> Figures:
@@ -28,7 +29,7 @@ def nexmark(*, events: int, rate: int, epochs: int, queries: Sequence[str]) -> F
     """
     found = []
     for name in queries or QUERIES:
-        found.append({"query": name, **apart("nexmark:query", name, events, rate, epochs)})
+        found.append({"query": name, **query(name, events, rate, epochs)})
         say(found[-1])
     sizes = {"events": events, "rate": rate, "epochs": epochs}
     return {"nexmark": found, "nexmark_sizes": sizes, "wrong": [f["query"] for f in found if f["wrong"]]}
@@ -36,7 +37,7 @@ def nexmark(*, events: int, rate: int, epochs: int, queries: Sequence[str]) -> F
 
 def query(name: str, number: int, rate: int, epochs: int) -> Figures:
     """Return what is measured of one query."""
-    text, tables = QUERIES[name], events(number, rate)
+    text, tables = QUERIES[name], stream.events(number, rate)
     flow = tm.Dataflow("nexmark")
     for table in named_in(text, tables):
         flow.input(table, tables[table].schema)

@@ -69,7 +69,7 @@ TABLE = {
     ),
     "nexmark": Benchmark(
         "nexmark:nexmark", "Nexmark in SQL: events in a second, and what queries hold", "DuckDB, for its answers",
-        {"events": 100_000, "rate": 1000, "epochs": 100, "queries": ()},
+        {"events": 50_000, "rate": 1000, "epochs": 50, "queries": ()},
     ),
     "tpcds": Benchmark(
         "tpcds:tpcds", "the 99 queries of TPC-DS in SQL; needs generator=, see benchmarks/README.md", "DuckDB",

@@ -45,7 +45,7 @@ def tpch(*, scale: float, epochs: int, orders: int, queries: Sequence[int], thre
 
 def _measured(megabytes: int, *given: Any) -> Figures:
     try:
-        return apart("tpch_sql:query", *given, megabytes=megabytes)  # type: ignore[no-any-return]
+        return apart("tpch_sql:query", *given, megabytes=megabytes)
     except RuntimeError as error:
         return {"failed": (str(error).split("\n") or [""])[-2:]}
 

@@ -110,9 +110,10 @@ class Rewriter:
         if not below:
             return relation
         conditions[:] = [c for c in conditions if all(c is not b for b in below)]
-        if isinstance(relation, Join):
-            return attrs.evolve(relation, left=_filtered(relation.left, below, None))
-        return attrs.evolve(relation, input=_filtered(relation.inputs[0], [renamed(c, passed) for c in below], None))
+        if isinstance(relation, Project):
+            return attrs.evolve(relation, input=_filtered(relation.input, [renamed(c, passed) for c in below], None))
+        assert isinstance(relation, Join)
+        return attrs.evolve(relation, left=_filtered(relation.left, below, None))
 
     def rewritten(self, node: Node) -> Node:
         if _is_graph(node):
