@@ -56,32 +56,33 @@ def query(folder: str, number: int, epochs: int, orders: int, threads: int) -> F
     names = named_in(text, NAMES)
     rows = {name: pq.read_table(Path(folder) / f"{name}.parquet") for name in names}
     random = np.random.default_rng(SEED)
-    lines = {}
-    if {"orders", "lineitem"} & set(names):
-        keys = pq.read_table(Path(folder) / "orders.parquet", columns=["o_orderkey"])["o_orderkey"].to_numpy()
-        spare = np.zeros(int(keys.max()) + 1, bool)
-        spare[random.choice(keys, int(len(keys) * _SPARE), replace=False)] = True
-        lines = {
-            n: np.asarray(rows[n][k]) for n, k in (("orders", "o_orderkey"), ("lineitem", "l_orderkey")) if n in rows
-        }
-    there = {n: ~spare[lines[n]] if n in lines else np.ones(r.num_rows, bool) for n, r in rows.items()}
+    keys = pq.read_table(Path(folder) / "orders.parquet", columns=["o_orderkey"])["o_orderkey"].to_numpy()
+    keys = random.permutation(keys)
+    spare = keys[: int(len(keys) * _SPARE)]
+    there = {name: np.ones(table.num_rows, bool) for name, table in rows.items()}
+    lines = {name: np.asarray(rows[name][key]) for name, key in _ORDERS.items() if name in rows}
+    for name, of in lines.items():
+        there[name][_places(of, spare)] = False
     tables = Tables(rows, there)
-    return kept(text, tables, _steps(tables, lines, epochs, orders // 2, random), threads)
+    return kept(text, tables, _steps(tables, lines, keys, len(spare), epochs, orders // 2, random), threads)
 
 
-def _steps(
-    tables: Tables, lines: dict[str, np.ndarray], epochs: int, orders: int, random: np.random.Generator
+def _places(keys: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Return where some keys stand among others that are in order."""
+    starts, ends = keys.searchsorted(np.sort(some)), keys.searchsorted(np.sort(some), "right")
+    return np.concatenate([np.arange(start, end) for start, end in zip(starts, ends, strict=True)])
+
+
+def _steps(  # noqa: PLR0917 - what there is, and how much of it changes
+    tables: Tables, lines: Places, keys: np.ndarray, spare: int, epochs: int, orders: int, random: np.random.Generator
 ) -> Iterator[tuple[str, Places, Places]]:
-    for _ in range(epochs):
+    for epoch in range(epochs):
         if lines:
-            known = next(iter(lines.values()))
-            there = tables.there[next(iter(lines))]
-            leaving = random.choice(np.unique(known[there]), orders, replace=False)
-            coming = random.choice(np.unique(known[~there]), orders, replace=False)
+            coming, leaving = keys[:spare][epoch * orders :][:orders], keys[spare:][epoch * orders :][:orders]
             yield (
                 "orders",
-                {n: np.flatnonzero(np.isin(k, leaving)) for n, k in lines.items()},
-                {n: np.flatnonzero(np.isin(k, coming)) for n, k in lines.items()},
+                {name: _places(of, leaving) for name, of in lines.items()},
+                {name: _places(of, coming) for name, of in lines.items()},
             )
         gone, come = {}, {}
         for name in tables.rows.keys() - lines.keys():
