@@ -60,6 +60,21 @@ TABLE = {
         "values:dynamic_filter", "rows above a value that moves", "DuckDB",
         {"rows": (10**6, 10**7), "orders": (10**6, 10**7), "passed": (10, 1_000), "scale": 0.1, "steps": 100},
     ),
+    "tpch": Benchmark(
+        "tpch_sql:tpch", "the 22 queries of TPC-H in SQL, as rows of all tables change", "DuckDB",
+        {"scale": 1, "epochs": 20, "orders": 100, "queries": (), "threads": 1, "megabytes": 0},
+    ),
+    "planning": Benchmark(
+        "planning:planning", "from a script of views to a dataflow", "-", {"views": 100, "rounds": 5}
+    ),
+    "nexmark": Benchmark(
+        "nexmark:nexmark", "Nexmark in SQL: events in a second, and what queries hold", "DuckDB, for its answers",
+        {"events": 50_000, "rate": 1000, "epochs": 50, "queries": ()},
+    ),
+    "tpcds": Benchmark(
+        "tpcds:tpcds", "the 99 queries of TPC-DS in SQL; needs generator=, see benchmarks/README.md", "DuckDB",
+        {"generator": "", "scale": 0.1, "batches": 10, "queries": (), "threads": 1},
+    ),
     "future_updates": Benchmark(
         "values:future_updates", "updates pending for later times", "-",
         {"sizes": (100_000, 1_000_000, 10_000_000), "each": 10, "epochs": 500},

@@ -260,6 +260,27 @@ def test_copies_of_a_row_are_all_updated():
     assert rows(session, "SELECT * FROM t") == [(2, "x"), (2, "x"), (2, "y")]
 
 
+def test_columns_of_a_query_that_is_inserted_may_have_one_name():
+    session = SqlSession()
+    said(session, "CREATE TABLE t (a INT, b INT); CREATE TABLE u (g INT); INSERT INTO u VALUES (2), (1)")
+    said(
+        session,
+        "INSERT INTO t SELECT g, g FROM u; INSERT INTO t (b, a) WITH w AS (SELECT 3 AS g) SELECT w.g, w.g FROM w",
+    )
+    said(session, "INSERT INTO t SELECT u.g, v.g FROM u, u AS v ORDER BY u.g DESC, v.g LIMIT 1")
+    assert said(session, "SELECT * FROM t ORDER BY a, b") == [[(1, 1), (2, 1), (2, 2), (3, 3)]]
+    for text, message in [
+        ("INSERT INTO t SELECT g FROM u", "1 values for 2 columns"),
+        ("INSERT INTO t SELECT g, h FROM u", "no column `h`"),
+    ]:
+        with pytest.raises(SqlError, match=message) as raised:
+            said(session, text)
+        assert (raised.value.line, raised.value.column) == (
+            1,
+            text.index("SELECT" if "1 values" in message else "h") + 1,
+        )
+
+
 def test_words_in_quotes_are_no_clauses():
     session = SqlSession()
     said(session, "CREATE TABLE t (a INT, `where` STRING); INSERT INTO t VALUES (1, 'WHERE'), (2, 'SET')")

@@ -34,6 +34,7 @@ FORMS = [
     "extract(dow from d)", "extract(isoyear from d)", "extract(epoch from m)", "extract(epoch from (m - n))",
     "extract(epoch from d)", "d - date '2020-01-01'", "[a, b][1]", "[a, b][3]", "try_cast(s as int)",
     "try_cast(a as varchar)", "cast(d - interval 2 day as date)", "d - a::int", "m - interval '3' hour", "extract(epoch from m - n) / 60", "extract(quarter from m)",
+    "round(x)", "round(x, 2)", "round(a / 200, 2)", "round(round(x, 3) * a, 1)", "cast(round(x) as int)",
 ]  # fmt: skip
 
 
@@ -100,6 +101,8 @@ def test_functions_that_are_not_listed_are_refused():
         ("[a, b][a]", "duckdb", "count from the end in DuckDB"),
         ("extract(epoch from (d - d))", "postgres", "of two timestamps"),
         ("extract(century from d)", "postgres", "expected one of"),
+        ("round(x, -1)", "duckdb", "a float is rounded to 0 to 300 places"),
+        ("cast(round(x, 1) as int)", "duckdb", "another result for a cast"),
         ("age(m, n)", "postgres", "function `age` is not supported"),
         ("try_cast(d as int)", "spark", "there is no cast from date to int32"),
         ("format_string('%d', s)", "spark", "%d in '%d' gets string: expected a whole number"),

@@ -57,6 +57,15 @@ select a from t union select a from u intersect select c from u
 select a from t where a in (select a from u)
 select a from t where a not in (select a from u)
 select a from t where a not in (select a from u where a is not null)
+select a from t where exists (select * from u, v where u.a = t.a and u.c = v.k and v.x > 0)
+select a from t where b > 2 or exists (select * from u, v where u.a = t.a and u.c = v.k and v.x > t.b and v.x < 9)
+select a from t where a not in (select u.a from u, v where u.c = v.k and v.x > t.b and u.a is not null)
+select t.a, w.x from t left join (select * from u, v) w on t.a = w.a and w.c = w.k and w.x > 1
+select t.a, u.c, v.x from t join u on t.a = u.a left join v on v.k = u.c where t.b > 1 and u.c < 3
+select t.a, u.c ua from t full join u on t.a = u.a and u.c > 1
+select t.a, u.c from t, u left join v on v.k = u.c where t.a = u.a and (v.x is null or v.x > t.b) and t.b > 0
+select a, b from (select t.a, t.b, u.c from t, u where t.a = u.a and exists (select * from v where v.k = u.c)) w where c > 1 and a = 2
+select a, (select sum(v.x) from u, v where u.a = t.a and u.c = v.k) from t
 select a, a in (select a from u) as m, a not in (select c from u where u.c <> t.b) as n from t
 select a from t where exists (select * from u where u.a = t.a and u.c > t.b)
 select a from t where not exists (select * from u where u.a = t.a and u.c > t.b)

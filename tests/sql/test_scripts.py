@@ -250,3 +250,56 @@ def test_watermarks_and_constraints_that_are_refused(text, reason):
     with pytest.raises(tm.errors.SqlError, match=reason) as caught:
         flow.sql(text, "risingwave")
     assert caught.value.line == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select t.a from t where exists (select * from u, v where u.a = t.a and u.c = v.c and v.b > 0)",
+        "select t.a from t where t.b > 2 or exists (select * from u, v where u.a = t.a and u.c = v.c and v.b > t.b)",
+        "select t.a, w.b from t left join (select u.a, u.c, v.c k, v.b from u, v) w on t.a = w.a and w.c = w.k",
+        "select t.a, (select sum(v.b) from u, v where u.a = t.a and u.c = v.c) s from t",
+        "select t.a from t, u left join v on v.b = u.a where t.a = u.a",
+    ],
+)
+def test_tables_of_a_subquery_meet_by_what_is_equal_in_it(text):
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64"})
+    flow.input("u", {"a": "int64", "c": "int64"})
+    flow.input("v", {"b": "int64", "c": "int64"})
+    assert "each change costs the other side" not in flow.explain_sql(text)
+
+
+def test_what_has_conditions_of_its_own_is_joined_first():
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64"})
+    flow.input("u", {"a": "int64", "c": "int64"})
+    flow.input("v", {"b": "int64", "d": "int64"})
+    text = "select t.a from t join u on t.a = u.a join v on t.b = v.b left join v w on w.d = u.c where v.d = 1"
+    plan = flow.explain_sql(text).split("operators:")[0].splitlines()
+    first = [line.split("[")[0].strip() for line in plan if "Join" in line or "Get" in line or "Filter" in line]
+    assert [line.partition(" ")[2].strip() for line in first] == [
+        "Join left on d = c", "Join inner on a = a", "Join inner on b = b", "Get t", "Filter d = 1", "Get v", "Get u",
+        "Get v",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select a from (select * from t where exists (select * from u where u.a = t.a)) w where 10 / b > 1",
+        "select w.a from (select a, b from t) w, u where w.a = u.a and 10 / w.b > 1",
+        "select t.a from t left join u on u.a = t.a where u.c > 0 and 10 / t.b > 1",
+        "select t.a from t where exists (select * from u, t s where u.a = t.a and s.a = u.a and 10 / s.b > 1)",
+    ],
+)
+def test_what_may_fail_is_not_asked_of_more_rows_further_down(text):
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64"})
+    flow.input("u", {"a": "int64", "c": "int64"})
+    flow.output("o", flow.sql(text))
+    with flow.start() as run:
+        run.insert("t", [(1, 5), (2, 0)])
+        run.insert("u", [(1, 1)])
+        run.advance()
+        assert list(run.snapshot("o")) == [(1,)]

@@ -16,8 +16,8 @@ def can_fail(bound: Bound) -> bool:
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.sql_text import expr
     >>> schema = Schema.of({"a": "int64", "f": "float64"})
-    >>> [can_fail(bind(expr(text), schema)) for text in ("a + 1", "a = 1", "f + 1", "1 / f")]
-    [True, False, False, True]
+    >>> [can_fail(bind(expr(text), schema)) for text in ("a + 1", "a = 1", "f + 1", "1 / f", "a % 2", "a % 0", "f / 2")]
+    [True, False, False, True, False, True, False]
     """
     return any(isinstance(part, BoundCall) and _itself_can_fail(part) for part in walk(bound))
 

@@ -11,6 +11,9 @@ from tidemill.expressions.intervals import Interval
 
 def resolve(expression: Expr) -> Expr:
     """Return the expression without the wrappers that carry no meaning: an alias, an open CASE, a negated literal."""
+    kind = type(expression)
+    if kind is Column or (kind is Call and expression.function != "negate"):  # type: ignore[attr-defined]
+        return expression  # at once, since plans of queries are walked over many times
     while isinstance(expression, Alias):
         expression = expression.arg
     if isinstance(expression, When):

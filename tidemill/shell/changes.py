@@ -10,6 +10,7 @@ import attrs
 
 from tidemill.boundary.results import Rows
 from tidemill.collections.collection import Collection
+from tidemill.errors import SqlError
 from tidemill.expressions.expr import Expr, col, lit
 from tidemill.expressions.schema import Field, Schema
 from tidemill.shell.text import Words
@@ -70,7 +71,12 @@ def inserted(statement: Words, contents: Contents) -> list[RowChange]:
         at = dict(zip(given, query.schema.fields, strict=True))
         return query.select(**{f.name: _assigned(at.get(f.name), f) for f in target.schema})
 
-    return [RowChange(target.name, contents.ask(text, finish))]
+    places = ", ".join(f"value_{i}" for i in range(len(given)))  # since a query may name two of its columns alike
+    try:
+        rows = contents.ask(f"SELECT * FROM ({text}) AS inserted ({places})", finish)
+    except SqlError:  # errors point to the text as it is written
+        rows = contents.ask(text, finish)
+    return [RowChange(target.name, rows)]
 
 
 def deleted(statement: Words, contents: Contents) -> list[RowChange]:

@@ -164,9 +164,11 @@ class _Push:
         at: At = {f: Column(field.name) for f, (field, _) in zip(self.asked, named, strict=True)}
         columns = (*node.input.columns, *(field for field, _ in named))
         passed = [(f, Column(f.name)) for f in node.input.columns]
-        rows = Project(input=node.input, named=(*passed, *named), columns=columns)
+        alone = [c for c in rest if read([c]).isdisjoint(self.asked)]  # by which the rows' own joins are ordered
+        own_rows = Filter(input=node.input, conditions=tuple(alone), columns=node.input.columns)
+        rows = Project(input=own_rows if alone else node.input, named=(*passed, *named), columns=columns)
         known = [Call("not", (Call("is_null", (c,)),)) for c in at.values()]
-        conditions = (*known, *(renamed(c, at) for c in rest))
+        conditions = (*known, *(renamed(c, at) for c in rest if all(c is not one for one in alone)))
         return Filter(input=rows, conditions=conditions, columns=(*node.columns, *(f for f, _ in named))), at
 
     def equality(self, condition: Expr, own: set[str]) -> tuple[str | None, Expr | None]:

@@ -128,11 +128,13 @@ class Expressions(ExpressionParser):
             raise self.names.error(node, f"function `{name}` is not supported in dialect {self.dialect.name}", hint)
         if why := self._differs(name, node.expressions, within):
             raise self.unsupported(node, why)
+        if name == "round" and self.dialect.functions is not None:
+            return self._rounded(node)
         if name == "concat" and self.dialect.functions is not None:  # which passes over NULL, as || does not
             return Call("concat", tuple(Call("coalesce", (self.expression(a), lit(""))) for a in node.expressions))
         return super().function(node, within, self.dialect.instead.get(name, name))
 
-    def _differs(self, name: str, given: list[exp.Expression], within: Sequence[exp.Expression]) -> str:  # noqa: PLR0911, PLR0912 - one line a difference
+    def _differs(self, name: str, given: list[exp.Expression], within: Sequence[exp.Expression]) -> str:  # noqa: PLR0911 - one line a difference
         """Return why a call means something else in the dialect, or may."""
         if self.dialect.functions is None:
             return ""
@@ -151,10 +153,6 @@ class Expressions(ExpressionParser):
             return f": {name.upper()} is for places that are numbers written out, from 1 on, since others differ"
         if name in ("substring", "substr") and len(given) not in (2, 3):
             return ": expected a text, a place and a length"
-        if name == "round":
-            dtype = self.type_of(self.expression(given[0]), given[0]) if given else None
-            if dtype is None or not dtype.is_decimal:
-                return ": ROUND is for decimals, since floats are rounded differently"
         if name == "split_part" and not (len(given) == 3 and _is_positive(given[2]) and _is_text(given[1])):  # noqa: PLR2004
             return ": SPLIT_PART is for delimiters and numbers that are written out, from 1 on, since others differ"
         if name in _EXTREMES and any(self.type_of(self.expression(a), a).is_nested for a in _arguments(given)):
@@ -162,6 +160,16 @@ class Expressions(ExpressionParser):
         if name in ("greatest", "least") and any(isinstance(a, exp.Null) for a in given):
             return ": a bare NULL has no type"
         return ""
+
+    def _rounded(self, node: exp.Anonymous) -> Expr:
+        """Return a rounded number: DuckDB rounds what a float is, and not how it prints."""
+        args = tuple(self.expression(e) for e in node.expressions)
+        dtype = self.type_of(args[0], node) if args else None
+        if dtype is not None and dtype.is_decimal:
+            return Call("round", args)
+        if self.dialect.name == "duckdb" and dtype == FLOAT64:
+            return Call("round_exactly", args)
+        raise self.unsupported(node, ": ROUND is for decimals, since floats are rounded differently")
 
     def substring(self, node: exp.Substring) -> Expr:
         """Return a part of a text; of places that count differently between dialects, only those that agree."""
@@ -235,7 +243,8 @@ class Expressions(ExpressionParser):
             return _folded(Cast(Literal(plain.value), to))
         if self.dialect.functions is not None:
             given = self.type_of(value, node)
-            rounds = to.is_integer and given.is_numeric and not given.is_integer
+            is_rounded = isinstance(plain, Call) and plain.function == "round_exactly" and len(plain.args) == 1
+            rounds = to.is_integer and given.is_numeric and not given.is_integer and not is_rounded
             prints = to == STRING and not (given.is_integer or given in (STRING, DATE, NULL))
             if rounds or prints:
                 why = f": {self.dialect.name} has another result for a cast from {given} to {to}"

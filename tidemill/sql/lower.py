@@ -263,10 +263,6 @@ class Lowering:
                 rest.append(condition)
             else:
                 keys.append(pair)
-        pure = [c for c in rest if columns_of(c) and columns_of(c) <= own[1] and not self.names.can_fail(c)]
-        if pure and node.how != "full":
-            right = Rows(right.collection.filter(*map(right.over, pure)), right.at)
-            rest = [c for c in rest if all(c is not one for one in pure)]
         safe = any(null_safe for _, _, null_safe in keys)
         if safe and node.how == "full":
             rest += [Call("eq", (a, b)) for a, b, null_safe in keys if not null_safe]

@@ -9,6 +9,7 @@ reads, limits to ranks, filters by one row.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import attrs
@@ -16,9 +17,12 @@ import attrs
 from tidemill.expressions.expr import Call, Cast, Column, Expr
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.structure import key, resolve
-from tidemill.sql.plan import Block, Filter, Join, Node, Recursive
+from tidemill.sql.plan import Block, Filter, Join, Node, Project, Recursive, nodes
 from tidemill.sql.scopes import Names
-from tidemill.sql.trees import columns_of
+from tidemill.sql.trees import columns_of, renamed
+
+_PARTNERED = ("left", "semi", "anti")
+"""Joins whose right rows are there as partners alone."""
 
 
 class Rewriter:
@@ -28,12 +32,17 @@ class Rewriter:
         self.names = names
         self.made: dict[int, Node] = {}
         self.graphs: dict[int, tuple[list[Node], list[Expr]]] = {}
+        self.joins: dict[int, Join] = {}
+        self.readers: Counter[int] = Counter()
         self.kept: list[Node] = []
-        """The nodes whose identity stands in ``made``: they live as long."""
+        """The nodes that are known by their identity: they live as long."""
         self.blocks: set[int] = set()
 
     def plan(self, root: Node) -> Node:
         """Return a plan that means the same."""
+        for node in nodes(root):
+            self.readers.update(map(id, node.inputs))
+            self.kept.append(node)
         todo = [root]
         while todo:
             node = todo[-1]
@@ -60,51 +69,91 @@ class Rewriter:
 
     def relations(self, node: Node) -> Sequence[Node]:
         """Return what a node is made of: of filters and inner joins, what these join."""
+        if isinstance(node, Join) and node.how in _PARTNERED:
+            return self.narrowed(node).inputs
         return self.gathered(node)[0] if _is_graph(node) else node.inputs
+
+    def narrowed(self, node: Join) -> Join:
+        """Return a join with what it asks of its right rows alone asked before, where it orders their own joins."""
+        if id(node) not in self.joins:
+            own = {f.name for f in node.right.columns}
+            conditions = [c for one in node.conditions for c in factored(one)]
+            alone = [c for c in conditions if (r := columns_of(c)) and r <= own and not self.names.can_fail(c)]
+            rest = tuple(c for c in conditions if all(c is not one for one in alone))
+            right = _filtered(node.right, alone, node.span)
+            self.joins[id(node)] = attrs.evolve(node, right=right, conditions=rest)
+            self.kept.append(node)
+        return self.joins[id(node)]
 
     def gathered(self, node: Node) -> tuple[list[Node], list[Expr]]:
         """Return what filters and inner joins join, and all their conditions, the inner ones first."""
         if id(node) not in self.graphs:
-            self.graphs[id(node)] = _gathered(node)
+            relations, given = _gathered(node)
+            conditions = [c for one in given for c in factored(one)]
+            self.graphs[id(node)] = [self.asked_below(r, conditions) for r in relations], conditions
             self.kept.append(node)
         return self.graphs[id(node)]
+
+    def asked_below(self, relation: Node, conditions: list[Expr]) -> Node:
+        """Return a relation with what can be asked of its input's columns asked of these; it is taken out.
+
+        That is what is asked of columns that a projection passes on, and of those that a join has of its left side.
+        """
+        passed: dict[str, Expr] = {}
+        if self.readers[id(relation)] > 1:  # which is computed once for all
+            return relation
+        if isinstance(relation, Project):
+            passed = {f.name: e for f, e in relation.named if isinstance(e, Column)}
+        elif isinstance(relation, Join) and relation.how in _PARTNERED:
+            passed = {f.name: Column(f.name) for f in relation.left.columns}
+        below = [c for c in conditions if (r := columns_of(c)) and r <= passed.keys() and not self.names.can_fail(c)]
+        if not below:
+            return relation
+        conditions[:] = [c for c in conditions if all(c is not b for b in below)]
+        if isinstance(relation, Project):
+            return attrs.evolve(relation, input=_filtered(relation.input, [renamed(c, passed) for c in below], None))
+        assert isinstance(relation, Join)
+        return attrs.evolve(relation, left=_filtered(relation.left, below, None))
 
     def rewritten(self, node: Node) -> Node:
         if _is_graph(node):
             relations, conditions = self.gathered(node)
             return self.ordered([self.made[id(r)] for r in relations], conditions, node)
         if isinstance(node, Join):
-            conditions = [c for one in node.conditions for c in factored(one)]
-            left, right = self.made[id(node.left)], self.made[id(node.right)]
-            return attrs.evolve(node, left=left, right=right, conditions=tuple(conditions))
+            join = self.narrowed(node) if node.how in _PARTNERED else node
+            asked = tuple(c for one in join.conditions for c in factored(one))
+            return attrs.evolve(join, left=self.made[id(join.left)], right=self.made[id(join.right)], conditions=asked)
         inputs = [self.made[id(i)] for i in node.inputs]
         if len(inputs) == 1:
             return attrs.evolve(node, input=inputs[0])  # type: ignore[call-arg]
         return attrs.evolve(node, left=inputs[0], right=inputs[1]) if inputs else node  # type: ignore[call-arg]
 
     def ordered(self, relations: list[Node], given: list[Expr], node: Node) -> Node:
-        """Return relations joined one after another, next what is connected, with each condition where it can be."""
-        split = [c for one in given for c in factored(one)]
-        failing = [c for c in split if self.names.can_fail(c)]
-        free = [c for c in split if not self.names.can_fail(c)]
-        every = {f.name for r in relations for f in r.columns}
-        rest: list[Expr] = []
+        """Return relations joined one after another, with each condition where it can be.
+
+        Next is what is connected to those before, and of these what has conditions of its own, which leaves less rows.
+        """
+        failing = [c for c in given if self.names.can_fail(c)]
+        free = {id(c): (c, columns_of(c)) for c in given if not self.names.can_fail(c)}
         sides: list[tuple[Node, set[str]]] = []
         for relation in relations:
             own = {f.name for f in relation.columns}
-            mine = [c for c in free if (read := columns_of(c) & every) and read <= own and columns_of(c) <= own]
+            mine = [c for c, read in free.values() if read and read <= own]
             sides.append((_filtered(relation, mine, node.span), own))
-            free = [c for c in free if all(c is not m for m in mine)]
+            for condition in mine:
+                del free[id(condition)]
         current, known = sides.pop(0)
         while sides:
-            at = next((i for i, (_, own) in enumerate(sides) if any(_connects(c, known, own) for c in free)), 0)
+            near = [i for i, (_, own) in enumerate(sides) if any(_connects(c, known, own) for c, _ in free.values())]
+            at = next((i for i in near if _is_filtered(sides[i][0])), near[0] if near else 0)
             side, own = sides.pop(at)
             known = known | own
-            now = [c for c in free if columns_of(c) <= known]
-            free = [c for c in free if all(c is not m for m in now)]
+            now = [c for c, read in free.values() if read <= known]
+            for condition in now:
+                del free[id(condition)]
             columns = (*current.columns, *side.columns)
             current = Join(left=current, right=side, how="inner", conditions=tuple(now), columns=columns)
-        rest = [*free, *failing]
+        rest = [*(c for c, _ in free.values()), *failing]
         made = _filtered(current, rest, node.span)
         return attrs.evolve(made, columns=node.columns, span=node.span) if isinstance(made, (Filter, Join)) else made
 
@@ -177,6 +226,12 @@ def _filtered(node: Node, conditions: list[Expr], span: tuple[int, int] | None) 
     if not conditions:
         return node
     return Filter(input=node, conditions=tuple(conditions), columns=node.columns, span=span)
+
+
+def _is_filtered(node: Node) -> bool:
+    while isinstance(node, Project):
+        node = node.input
+    return isinstance(node, Filter)
 
 
 def _connects(condition: Expr, known: set[str], own: set[str]) -> bool:

@@ -76,6 +76,7 @@ class Names:
         self.dialect = dialect
         self.fields: dict[str, Field] = {}
         self._numbers: dict[str, int] = {}
+        self._failing: dict[int, tuple[Expr, bool]] = {}
 
     def field(self, name: str, dtype: DType, *, nullable: bool = True) -> Field:
         """Return a new column."""
@@ -125,14 +126,21 @@ class Names:
 
     def type_of(self, expression: Expr, node: Any) -> DType:
         """Return the type of an expression; that of a bare NULL is unknown."""
+        if isinstance(expression, Column) and expression.name in self.fields:
+            return self.fields[expression.name].dtype
         return NULL if is_null(expression) else self.typed(expression, node)[1].dtype
 
     def can_fail(self, expression: Expr) -> bool:
         """Return whether some row may be an error; what is no expression of one row is taken for one."""
-        try:
-            return can_fail(bind_any(expression, self.schema([expression])))
-        except SchemaError:
-            return True
+        if isinstance(expression, Column):
+            return False
+        if id(expression) not in self._failing:
+            try:
+                found = can_fail(bind_any(expression, self.schema([expression])))
+            except SchemaError:
+                found = True
+            self._failing[id(expression)] = expression, found
+        return self._failing[id(expression)][1]
 
     def error(self, node: Any, reason: str, hint: str | None = None) -> SqlError:
         """Return the error that points to a node."""

@@ -99,7 +99,15 @@ def is_larger(expressions: Iterable[Expr], limit: int) -> bool:
 
 def columns_of(expression: Expr) -> set[str]:
     """Return the names of the columns in an expression, without those in its subqueries."""
-    return {p.name for p in walked(expression) if isinstance(p, Column)}
+    found: set[str] = set()
+    todo = [expression]
+    while todo:
+        part = resolve(todo.pop())
+        if isinstance(part, Column):
+            found.add(part.name)
+        else:
+            todo.extend(part.parts)
+    return found
 
 
 def renamed(expression: Expr, names: dict[str, Expr]) -> Expr:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call, operand
-from tidemill.expressions.functions.operators import modulo, number, remainder
+from tidemill.expressions.functions.operators import modulo, number, remainder, unless_by
 from tidemill.expressions.functions.registry import NULL, Function, Signature, bounded, fixed, never
 from tidemill.expressions.functions.values import OVERFLOW, FailureError, exact
 from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, MAX_DECIMAL_PRECISION, DType
@@ -18,6 +18,9 @@ __all__ = [
     "NUMBERS", "abs", "ceil", "div", "exp", "floor", "isnan", "ln", "log2", "log10", "pmod", "power", "round",
     "shiftleft", "shiftright", "shiftrightunsigned", "sign", "sqrt",
 ]  # fmt: skip
+
+
+_MOST_PLACES: Final = 300
 
 
 def _round(types: Sequence[DType]) -> Signature | None:
@@ -83,6 +86,18 @@ def _rounded_to(value: Any, places: int) -> Any:
     return int(digits) if isinstance(value, int) else float(digits) + 0.0  # never -0.0
 
 
+def _rounded_exactly(value: float, places: int) -> float:
+    if not math.isfinite(value):
+        return value
+    with decimal.localcontext(prec=1000):
+        return float(decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-places), decimal.ROUND_HALF_UP)) + 0.0
+
+
+def _no_places(literals: Sequence[Any]) -> str | None:
+    within = literals[1] is None or 0 <= literals[1] <= _MOST_PLACES
+    return None if within else f"a float is rounded to 0 to {_MOST_PLACES} places"
+
+
 def _whole_number(towards: Callable[[Any], int]) -> Callable[[Any], Any]:
     def whole(value: Any) -> Any:
         if isinstance(value, float):
@@ -127,6 +142,8 @@ NUMBERS: Final = (
     Function("abs", number, "a number", "ABS", can_fail=True, python=_absolute),
     Function("round", _round, "a number and a number of places", "ROUND", can_fail=True, literals=(1,),
              optional=(0,), refine=_rounded, python=_rounded_to),
+    Function("round_exactly", fixed(FLOAT64, INT32, result=FLOAT64), "a float64 and a number of places",
+             "ROUND_EXACTLY", literals=(1,), optional=(0,), check=_no_places, python=_rounded_exactly),
     Function("floor", _whole, "a number", "FLOOR", can_fail=True, python=_whole_number(math.floor)),
     Function("ceil", _whole, "a number", "CEIL", can_fail=True, aliases=("ceiling",),
              python=_whole_number(math.ceil)),
@@ -137,7 +154,7 @@ NUMBERS: Final = (
     Function("log10", _floats(1), "a number", "LOG10", nullable=_always, python=_logarithm(math.log10)),
     Function("log2", _floats(1), "a number", "LOG2", nullable=_always, python=_logarithm(math.log2)),
     Function("power", _floats(2), "two numbers", "POWER", aliases=("pow",), python=_power),
-    Function("pmod", remainder, "two numbers", "PMOD", can_fail=True, python=exact(_pmod)),
+    Function("pmod", remainder, "two numbers", "PMOD", can_fail=unless_by(int, float), python=exact(_pmod)),
     Function("isnan", fixed(FLOAT64, result=BOOL), "a float64", "ISNAN", nullable=never,
              python=lambda a: a is not None and math.isnan(a), sees_null=True),
 )  # fmt: skip

@@ -191,6 +191,11 @@ def _floor_quotient(a: Any, b: Any) -> int:
     return quotient
 
 
+def unless_by(*kinds: type) -> Callable[[Sequence[Any]], bool]:
+    """Return whether a division may fail, by its literals: by a number of these kinds that is not zero it cannot."""
+    return lambda literals: type(literals[1]) not in kinds or literals[1] == 0
+
+
 def modulo(a: Any, b: Any) -> Any:
     """Return what is left of a division, with the sign of the dividend."""
     if b == 0:
@@ -282,11 +287,12 @@ OPERATORS: Final = (
     Function("subtract", either(_difference, _moved(back=True)), _MOVED, "-", "Sub", can_fail=True,
              python=exact(_subtract)),
     Function("multiply", _product, _NUMBERS, "*", "Mul", can_fail=True, python=exact(operator.mul)),
-    Function("divide", _divide, _NUMBERS, "/", "Div", can_fail=True, python=exact(_quotient_of)),
-    Function("int_divide", _int_divide, _EXACT, "DIV", "IntDiv", can_fail=True, aliases=("div",),
+    Function("divide", _divide, _NUMBERS, "/", "Div", can_fail=unless_by(float), python=exact(_quotient_of)),
+    Function("int_divide", _int_divide, _EXACT, "DIV", "IntDiv", can_fail=unless_by(int), aliases=("div",),
              python=exact(_int_quotient)),
     Function("floor_divide", _int_divide, _EXACT, "FLOOR_DIVIDE", can_fail=True, python=exact(_floor_quotient)),
-    Function("modulo", remainder, _NUMBERS, "%", "Mod", can_fail=True, aliases=("mod",), python=exact(modulo)),
+    Function("modulo", remainder, _NUMBERS, "%", "Mod", can_fail=unless_by(int, float), aliases=("mod",),
+             python=exact(modulo)),
     Function("negate", number, "a number", "-", "Neg", can_fail=True, aliases=("negative",), python=_negated),
     Function("eq", _comparison, COMPARABLE, "=", "EQ", python=is_equal),
     Function("ne", _comparison, COMPARABLE, "<>", "NEQ", python=lambda a, b: not is_equal(a, b)),
