@@ -28,8 +28,10 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from tidemill.boundary.results import Updates
+from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import StateError
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.whole_file import put_in_place, sync_folder
 from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
@@ -101,6 +103,21 @@ class Changelogs:
         self._at_start = {} if is_begun or not executor.compiled.eager else self._held()
         """What outputs hold before the first step, by their names; nothing once that is taken."""
 
+    def begin_with(self, updates: Mapping[str, UpdateArray | None]) -> None:
+        """Have what outputs changed by from one version of the dataflow to this one in the files of the next step."""
+        for name in self._followed() & updates.keys():
+            node, block = self._outputs[name], updates[name]
+            if block is None:
+                msg = (
+                    f"{node.where} is written to a changelog and gives something else now, and what it held is not "
+                    "known, as steps were taken since the last checkpoint, or it has other columns: start once with "
+                    f"the flow as it was, for run.checkpoint() or run.to_changelog(folder, [...]) without {name!r}"
+                )
+                raise StateError(msg)
+            output = self._executor.compiled.outputs[node]
+            lower, upper = Antichain.minimum(len(self._executor.graph.coordinates)), output.frontier.upper
+            self._at_start[name] = self._executor.updates(node.schema, block, lower, upper)
+
     def restore(self, listing: Mapping[str, Sequence[str]], shown: Moves) -> None:
         """Go on with what a commit names, and publish what was committed with it."""
         _publish(shown)
@@ -115,7 +132,8 @@ class Changelogs:
 
     def follow(self, listing: Mapping[str, Sequence[str]]) -> None:
         """Write what a commit names from now on, and nothing else."""
-        self._listing = {path: list(outputs) for path, outputs in listing.items() if outputs}
+        there = {path: [name for name in outputs if name in self._outputs] for path, outputs in listing.items()}
+        self._listing = {path: outputs for path, outputs in there.items() if outputs}
         followed = self._followed()
         for output, operator in self._executor.compiled.outputs.items():
             operator.has_followers = output.name in followed

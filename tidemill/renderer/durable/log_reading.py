@@ -39,6 +39,8 @@ class Base:
     """That of the file."""
     functions: Mapping[str, Any] | None = None
     """What is known of the users' functions; None in a folder of before this was written down."""
+    definition: Mapping[str, Any] | None = None
+    """What each operator computes, see `Definition`; None likewise."""
 
 
 @attrs.frozen

@@ -20,6 +20,7 @@ from tidemill.renderer.durable.large_changes import LargeChanges
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.state import save
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.interrupts import deferred, let_through
@@ -97,6 +98,17 @@ class StepRecorder:
             self._changelogs.publish()
         except OSError as error:  # committed all the same: tried again with the next step, or by the next run
             warnings.warn(f"changes of step {step} are not shown yet: {error}", RuntimeWarning, stacklevel=2)
+
+    def migrate(self, changes: Mapping[str, UpdateArray | None]) -> None:
+        """Have the state on the disk be that of another version of the dataflow, in one commit, as a step.
+
+        ``changes`` are those of outputs that are new or others, None for what nobody knows.
+        """
+        self._changelogs.begin_with(changes)
+        self.commit(self._frontiers.inputs, self._log.last.sources, replayable=False)
+        self._large_changes.checkpointed()
+        self._spill_store.may_sweep = True
+        self._spill_store.checkpointed()
 
     def lost(self, steps: int) -> str | None:
         if self._log.lost is None and self._log.last.step > steps:
