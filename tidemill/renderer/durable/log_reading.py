@@ -207,7 +207,7 @@ def _frame(path: Path, file: BinaryIO, at: int) -> frames.LogFrame | None:
         return frames.read(file, at)
     except frames.OtherVersionError as error:
         msg = (
-            f"{path} has version {error} of the format, expected {frames.VERSION}: go on with the tidemill that made "
+            f"{path} has version {error} of the format, expected {' or '.join(map(str, sorted(frames.READ)))}: go on with the tidemill that made "
             "it, or give this run another folder"
         )
         raise StateError(msg) from None
