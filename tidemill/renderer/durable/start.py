@@ -185,15 +185,11 @@ def _not_held(log: StepLog, state: State) -> set[str]:
 def plan_of(plan: GraphPlan, folder: str | os.PathLike[str]) -> MigrationPlan:
     """Return what starting a graph on a folder comes to; nothing is changed."""
     path = local_folder(folder)
-    if not path.is_dir():
-        msg = f"{path} is not there: expected a folder of state"
-        raise StateError(msg)
-    log = StepLog(path)
+    log = _opened(path)
     try:
         before = _definition(log)
         if before is None:
-            version = "nothing" if log.passes is None else "state of an earlier version of tidemill"
-            msg = f"{path} holds {version}: expected state that says what it is of"
+            msg = f"{path} holds state of an earlier version of tidemill: expected state that says what it is of"
             raise StateError(msg)
         graph = plan.after(log.base.passes if plan.is_default else plan.passes)
         kept = kept_inputs(log, before, graph)
@@ -203,6 +199,45 @@ def plan_of(plan: GraphPlan, folder: str | os.PathLike[str]) -> MigrationPlan:
         return MigrationPlan.of(migration, log.checkpoint_content())
     finally:
         log.close()
+
+
+def held_in(folder: str | os.PathLike[str]) -> str:
+    """Return what a folder of state holds, for people to read."""
+    log = _opened(local_folder(folder))
+    try:
+        saved, base, last = log.checkpoint_content(), log.base, log.last
+        header: Mapping[str, Any] = {} if saved is None else saved.header
+        if saved is not None:
+            saved.arrays.close()
+        size = sum(path.stat().st_size for path in log.folder.rglob("*") if path.is_file())
+        lines = [
+            f"{log.folder}: {last.step} steps, {log.steps_since_base} of them since the last checkpoint, {size / 1e6:,.1f} MB",
+            *(f"  input {name!r}: up to {_times(t)}" for name, t in header.get("frontiers", {}).items()),
+        ]
+        before, rows = _definition(log), header.get("rows", {})
+        titles = {} if before is None else before.titles
+        lines += [f"  {rows.get(place, 0):>12,} rows: {title}" for place, title in titles.items()]
+        kept = "" if before is None else ", ".join(map(repr, before.kept))
+        lines.append(f"  inputs whose rows are kept: {kept or 'none'}; written with keep={base.keep}")
+        return "\n".join(lines)
+    finally:
+        log.close()
+
+
+def _times(frontier: Any) -> str:
+    return str(Antichain(map(tuple, frontier))).removeprefix("Antichain") if frontier else "the end"
+
+
+def _opened(path: Path) -> StepLog:
+    if not path.is_dir():
+        msg = f"{path} is not there: expected a folder of state"
+        raise StateError(msg)
+    log = StepLog(path)
+    if log.passes is None:
+        log.close()
+        msg = f"{path} holds nothing: expected a folder of state"
+        raise StateError(msg)
+    return log
 
 
 def _require_no_change(plan: MigrationPlan, folder: Path) -> None:
