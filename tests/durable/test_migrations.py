@@ -64,7 +64,10 @@ TOTAL = [("north", 4), ("south", 5)]
 def test_a_new_view_is_loaded_and_appears_in_changes(state):
     flow = shop(total=total, named=named)
     plan = flow.plan(state)
-    assert (len(plan.new), len(plan.dropped)) == (3, 0)  # the arrangement of orders by region, that of people, the output
+    assert (len(plan.new), len(plan.dropped)) == (
+        3,
+        0,
+    )  # the arrangement of orders by region, that of people, the output
     assert plan.rows == 4
     assert "rows to load: 4 " in str(plan)
     with flow.start(tm.Embedded(state), migrate="auto") as run:
@@ -86,7 +89,11 @@ def test_kept_operators_do_no_work(tmp_path):
         return (row.region, 2 * row.amount)
 
     def view(orders, _):
-        return orders.map_rows(doubled, {"region": "string", "n": "int64"}, version="1").group_by("region").agg(n=tm.sum("n"))
+        return (
+            orders.map_rows(doubled, {"region": "string", "n": "int64"}, version="1")
+            .group_by("region")
+            .agg(n=tm.sum("n"))
+        )
 
     fill(shop(view=view), tmp_path)
     calls.clear()
@@ -176,7 +183,9 @@ def test_functions(user_modules, tmp_path):  # noqa: F811
     assert flow(other).plan(tmp_path).changes
     assert contents(flow(other), tmp_path) == {"v": [(6,), (7,)]}
     assert contents(flow(other, "1"), tmp_path) == {"v": [(6,), (7,)]}
-    assert contents(flow(user_modules.write("def f(row):\n    return (0 + row.amount + 2,)\n", "").f, "1"), tmp_path, migrate="ask")
+    assert contents(
+        flow(user_modules.write("def f(row):\n    return (0 + row.amount + 2,)\n", "").f, "1"), tmp_path, migrate="ask"
+    )
     assert contents(flow(one, "2"), tmp_path) == {"v": [(5,), (6,)]}
 
 

@@ -100,7 +100,9 @@ class _Walk:
             columns = tuple(self._expression(c, read[0].columns) for c in node.columns)
             return _Rows(read[0].rows, columns)
         if isinstance(node, Filter):
-            return _Rows(digest("filter", read[0].rows, self._expression(node.predicate, read[0].columns)), read[0].columns)
+            return _Rows(
+                digest("filter", read[0].rows, self._expression(node.predicate, read[0].columns)), read[0].columns
+            )
         if isinstance(node, Input) and node.rows is None:
             keys = [node.schema.names[i] for i in node.key]
             rows = digest("input", node.name, *keys, *map(str, self._graph.coordinates))
@@ -217,7 +219,9 @@ class _Functions:
             for node, function, version, name, its in found:
                 if (id(function), version) in self._names:
                     continue
-                same = [n for n, (said, old) in before.items() if _is_same(old, its, exactly=exactly, named=said == name)]
+                same = [
+                    n for n, (said, old) in before.items() if _is_same(old, its, exactly=exactly, named=said == name)
+                ]
                 if not exactly:
                     same = [n for n in same if n not in claimed] if len(same) == 1 else []
                 elif not same:
@@ -235,7 +239,7 @@ class _Functions:
 
 
 def _is_same(before: FunctionPrint, now: FunctionPrint, *, exactly: bool, named: bool) -> bool:
-    """Return whether a function is what one was: by its code, or not ``exactly``, if it has the name, by its version."""
+    """Return whether a function is what one was: by its code, or, not ``exactly``, by its version if it is named so."""
     if before.version is not None and now.version is not None and before.version != now.version:
         return False
     if exactly:

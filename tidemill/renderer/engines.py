@@ -43,8 +43,8 @@ class Embedded:
     ``state`` 20 million if nothing is said, else all. The rest is on the disk, in ``state`` or a temporary folder, in
     sorted Parquet files that are read by key, page by page.
 
-    With ``state`` what inputs hold is kept, so that what is new in a later version of the dataflow can be loaded from it
-    (see ``migrate`` of `Dataflow.start`); not with ``keep_inputs=False``, which is for those who can bring rows again.
+    With ``state`` what inputs hold is kept, so that what is new in a later version of the dataflow can be loaded from
+    it (see ``migrate`` of `Dataflow.start`); not with ``keep_inputs=False``, for those who can bring rows again.
 
     Large batches are sorted and looked up in so many ``threads`` side by side, as many as there are processors if
     nothing is said. What comes out is the same; 1 is for those who have other work for their processors.

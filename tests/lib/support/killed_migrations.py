@@ -6,6 +6,8 @@ Each moment is a file opened for writing, flushed, moved or removed; SIGKILL com
 process do the work, which only forks: so it takes seconds.
 """
 
+import functools
+import itertools
 import json
 import os
 import shutil
@@ -22,8 +24,7 @@ import tidemill as tm
 import tidemill.renderer.durable.start
 from tidemill.errors import StateError
 
-
-IN_MEMORY = 10**9
+HELD = {"in_memory": 10**9}
 
 
 def build(*, new: bool) -> tm.Dataflow:
@@ -39,7 +40,7 @@ def build(*, new: bool) -> tm.Dataflow:
 
 
 def start(folder: Path, *, new: bool, migrate: str) -> tm.Run:
-    return build(new=new).start(tm.Embedded(folder / "state", in_memory=IN_MEMORY), migrate=migrate)  # type: ignore[arg-type]
+    return build(new=new).start(tm.Embedded(folder / "state", in_memory=HELD["in_memory"]), migrate=migrate)  # type: ignore[arg-type]
 
 
 def begin(folder: Path) -> None:
@@ -135,19 +136,14 @@ def finish(folder: Path) -> int:
 
 def killed(every: int, in_memory: int) -> dict[str, int]:
     """Return what became of a folder where one in so many moments was that of a kill."""
-    global IN_MEMORY
-    IN_MEMORY = in_memory
+    HELD["in_memory"] = in_memory
     found: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as place:
-        whole = Path(place) / "whole"
+        whole, kept = Path(place) / "whole", Path(place) / "kept"
         forked(lambda: begin(whole) or 0)
-        moment = 1 - every
-        while True:
-            moment += every
-            kept = Path(place) / "kept"
-            shutil.copytree(whole, kept)
-            # The folder of changes is known by its path: what is worked on has the place of the first one.
-            code = forked(lambda: migrate(whole, moment))
+        for moment in itertools.count(1, every):
+            shutil.copytree(whole, kept)  # what is worked on has the place of the first: a changelog goes by its path
+            code = forked(functools.partial(migrate, whole, moment))
             found["killed" if code == -signal.SIGKILL else "not killed"] += 1
             seen = forked(lambda: 2 * version(whole) + finish(whole))
             found[{1: "old", 2: "new"}.get(seen // 2, f"broken at {moment}")] += 1
@@ -155,9 +151,9 @@ def killed(every: int, in_memory: int) -> dict[str, int]:
             shutil.rmtree(whole)
             kept.rename(whole)
             if code != -signal.SIGKILL:
-                break
-    return dict(found)
+                return dict(found)
+    raise AssertionError
 
 
 if __name__ == "__main__":
-    print(json.dumps(killed(int(sys.argv[1]), int(sys.argv[2]))))
+    print(json.dumps(killed(int(sys.argv[1]), int(sys.argv[2]))))  # noqa: T201 - it is a program

@@ -1,4 +1,4 @@
-"""Operators that are new in a dataflow, loaded from what inputs and kept operators hold: only they work, once, aside."""
+"""Operators that are new in a dataflow, loaded from what inputs and kept operators hold: only they work, and aside."""
 
 from __future__ import annotations
 
@@ -54,31 +54,31 @@ class Loading:
 
 
 def loading(
-    executor: EmbeddedExecutor, targets: Collection[Node], held: Mapping[Node, Operator], missing: Collection[Input]
+    executor: EmbeddedExecutor, new: Collection[Node], held: Mapping[Node, Operator], missing: Collection[Input]
 ) -> Loading:
-    """Return how targets are loaded, where the contents of some nodes are ``held``; `StateError` where they cannot be.
+    """Return how what is new is loaded, where contents of some nodes are ``held``; `StateError` where it cannot be.
 
     ``missing`` are inputs whose rows were not kept.
     """
-    graph = executor.graph
-    todo, worked, sources = list(targets), dict[Node, None](), dict[Node, Operator]()
+    graph, worked, sources = executor.graph, dict[Node, None](), dict[Node, Operator]()
+    todo = [node for node in new if executor.compiled.operators[node].spines()]  # all else only passes rows on
     while todo:
         node = todo.pop()
         if node in worked:
             continue
         worked[node] = None
-        if node in held and node not in targets:
+        if node in held and node not in new:
             sources[node] = held[node]
             continue
         _require_loadable(node, missing)
         todo += node.inputs
         if isinstance(node, Variable):
             todo.append(graph.feedback_of(node))
-    return Loading(targets, worked, sources)
+    return Loading([node for node in new if node in worked], worked, sources)
 
 
 def load(executor: EmbeddedExecutor, how: Loading, checked: Collection[Input]) -> None:
-    """Work out the state of the targets where the executor's frontiers are. ``checked`` are inputs to be checked anew."""
+    """Work out the state of the targets where the executor's frontiers are; ``checked`` are inputs checked anew."""
     graph, copies = _copy(executor.graph, how, checked)
     compiled = executor.compiled
     aside = EmbeddedExecutor(graph, Progress(graph), interner=compiled.interner)

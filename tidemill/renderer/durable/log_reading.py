@@ -206,8 +206,9 @@ def _frame(path: Path, file: BinaryIO, at: int) -> frames.LogFrame | None:
     try:
         return frames.read(file, at)
     except frames.OtherVersionError as error:
+        known = " or ".join(map(str, sorted(frames.READ)))
         msg = (
-            f"{path} has version {error} of the format, expected {' or '.join(map(str, sorted(frames.READ)))}: go on with the tidemill that made "
+            f"{path} has version {error} of the format, expected {known}: go on with the tidemill that made "
             "it, or give this run another folder"
         )
         raise StateError(msg) from None

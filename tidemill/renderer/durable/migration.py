@@ -1,4 +1,4 @@
-"""State of one version of a dataflow made that of another: what is equal is kept, what is gone dropped, the rest loaded.
+"""State of one version of a dataflow made that of another: what is equal is kept, what is new loaded, what is gone not.
 
 At the last checkpoint operators are found by what they compute. What is new is worked out from what inputs hold there;
 then the steps since are repeated, by the new version. Nothing is written but one commit, of the whole state that comes
@@ -15,15 +15,16 @@ import attrs
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Input, Node
+from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError, StepError
+from tidemill.expressions.types import dtype
 from tidemill.renderer.durable.definition import Columns, Definition, InputDefinition
 from tidemill.renderer.durable.loading import Loading, kept_nodes, load, loading
-from tidemill.renderer.durable.spill_files import SpillFile
+from tidemill.renderer.durable.spill_files import SpilledBatch, SpillFile
 from tidemill.renderer.durable.spill_store import SpillStore
-from tidemill.renderer.durable.spilled import SpilledBatch
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, consolidated, stacked
+from tidemill.renderer.embedded.operators.input_output import OutputOperator
 from tidemill.renderer.embedded.schedule import Operator
 from tidemill.renderer.embedded.state import Saved, operators_of
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
@@ -66,47 +67,29 @@ class Migration:
         node = self.executor.graph.inputs[name]
         keys = [[columns[i][0] for i in key] for columns, key in ((was.columns, was.key), (now.columns, now.key))]
         if keys[0] != keys[1]:
-            msg = f"{node.where}: its key was {keys[0] or 'none'} when the state was made, and is {keys[1] or 'none'}: {else_do}"
+            was_key, key = (found or "none" for found in keys)
+            msg = f"{node.where}: its key was {was_key} when the state was made, and is {key}: {else_do}"
             raise StateError(msg)
-        before = {column: (dtype, nullable) for column, dtype, nullable in was.columns}
-        for column, dtype, nullable in now.columns:
+        before = {column: (kind, nullable) for column, kind, nullable in was.columns}
+        for column, kind, nullable in now.columns:
             known = before.get(column)
             if known is None and not nullable:
-                msg = f"{node.where}: the column {column!r} is new and may not be NULL, which it is in rows there are: {else_do}"
+                reason = "is new and may not be NULL, which it is in rows there are"
+                msg = f"{node.where}: the column {column!r} {reason}: {else_do}"
                 raise StateError(msg)
-            if known is not None and (known[0] != dtype or (known[1] and not nullable)):
+            if known is not None and (known[0] != kind or (known[1] and not nullable)):
                 said = f"{known[0]}{'' if known[1] else ' not null'}"
                 msg = f"{node.where}: the column {column!r} was {said} when the state was made: {else_do}"
                 raise StateError(msg)
 
     def loading(self) -> Loading:
         """Return what is new, and from what it is loaded; `StateError` where it cannot be."""
-        compiled, places = self.executor.compiled, self.places
-        operators = list(operators_of(compiled.root))
-        kept = [o for o in operators if str(o.place) in places and not self._is_compacted_further(o)]
-        targets = [o.node for o in operators if o.place == o.node.id and str(o.place) not in places]
-        wanted = [n for n in targets if not (isinstance(n, Input) and n.rows is None) and self._holds(compiled.operators[n])]
-        missing = [n for name, n in self.executor.graph.inputs.items() if self._is_missing(name)]
-        held: dict[Node, Operator] = {**kept_nodes(kept), **compiled.holders}
-        for node in missing:
-            held.pop(node, None)
-        above = self._above(wanted)
-        return loading(self.executor, [n for n in targets if n in above], held, missing)
-
-    def _holds(self, operator: Operator) -> bool:
-        return bool(operator.spines())
-
-    def _above(self, wanted: list[Node]) -> set[Node]:
-        """Return what some nodes are computed from, and these."""
-        graph, found, todo = self.executor.graph, set[Node](), list(wanted)
-        while todo:
-            node = todo.pop()
-            if node not in found:
-                found.add(node)
-                todo += node.inputs
-                if node.kind == "Variable":
-                    todo.append(graph.feedback_of(node))  # type: ignore[arg-type]
-        return {n for n in found if not (isinstance(n, Input) and n.rows is None)}
+        compiled, graph, places = self.executor.compiled, self.executor.graph, self.places
+        kept = [o for o in operators_of(compiled.root) if str(o.place) in places and not self._is_compacted_further(o)]
+        new = [n for n in graph.nodes if str(n.id) not in places and graph.inputs.get(n.name) is not n]
+        missing = [node for name, node in graph.inputs.items() if self._is_missing(name)]
+        held = {**kept_nodes(kept), **compiled.holders}
+        return loading(self.executor, new, {n: o for n, o in held.items() if n not in missing}, missing)
 
     def _is_missing(self, name: str) -> bool:
         """Return whether an input had rows that were not kept."""
@@ -115,8 +98,8 @@ class Migration:
 
     def _is_compacted_further(self, operator: Operator) -> bool:
         """Return whether times are folded together in an output that are to stay distinguishable for a new one."""
-        outlet = self.executor.compiled.outputs.get(operator.node)  # type: ignore[call-overload]
-        return outlet is not None and outlet.readers_since != self.executor.compiled.schedule.kept_since
+        kept_since = self.executor.compiled.schedule.kept_since
+        return isinstance(operator, OutputOperator) and operator.readers_since != kept_since
 
     # -- doing it -----------------------------------------------------------------------------------------------------
 
@@ -178,8 +161,6 @@ class Migration:
 
     def old_updates(self, saved: Saved, place: str, columns: Columns) -> UpdateArray:
         """Return what a spine held of the version before, on the disk too."""
-        from tidemill.expressions.types import dtype  # noqa: PLC0415
-
         users, store = self.frontiers.users, self.spill_store.store
         types = [dtype(name) for _, name, _ in columns]
         layout = UpdateLayout(tuple(range(len(types))), types, users, users)
@@ -215,7 +196,10 @@ class Migration:
         found = [one for one in saved.header.get("large", ()) if one["input"] in self.now.inputs]
         for one in found:
             if one["input"] in self.before.inputs and self._columns_differ(one["input"]):
-                msg = f"{self.folder}: large changes wait at {one['input']!r}, whose columns are others now: have them taken by the flow as it was"
+                msg = (
+                    f"{self.folder}: large changes wait at {one['input']!r}, whose columns are others now: have them "
+                    "taken by the flow as it was"
+                )
                 raise StateError(msg)
         return found
 

@@ -56,12 +56,15 @@ class MigrationPlan:
             rows = _rows(how, before, now, saved)
             widths = [len(n.schema) + n.scope.coordinates + 1 for n in how.targets if str(n.id) in now.titles]
             size = 8 * rows * sum(widths)
-        told = [tuple(sorted(titles)) for titles in (kept.values(), new.values(), (before.titles[p] for p in gone))]
-        return cls(migration.folder, *told, rows, size, rows * len(new) / _ROWS_A_SECOND)
+        told = (kept.values(), new.values(), (before.titles[place] for place in gone))
+        kept_ones, new_ones, dropped = (tuple(sorted(titles)) for titles in told)
+        seconds = rows * len(new) / _ROWS_A_SECOND
+        return cls(migration.folder, kept_ones, new_ones, dropped, rows, size, seconds)
 
     def __str__(self) -> str:
         size = self.bytes / 1e6
-        head = f"{os.fspath(self.folder)}: {len(self.kept)} operators kept, {len(self.new)} new, {len(self.dropped)} dropped"
+        counts = f"{len(self.kept)} operators kept, {len(self.new)} new, {len(self.dropped)} dropped"
+        head = f"{os.fspath(self.folder)}: {counts}"
         load = f"rows to load: {self.rows:,} (at most {size:,.1f} MB, about {self.seconds:,.1f} s)"
         lines = [head, load]
         for called, titles in (("new", self.new), ("dropped", self.dropped), ("kept", self.kept)):

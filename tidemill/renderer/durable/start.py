@@ -106,7 +106,8 @@ def open_state(
     """Return the state in a folder, which is this process's from now on; without one, that of a run that only spills.
 
     State of another version of the dataflow is made that of this one, or not, as ``migrate`` says (see `migration`);
-    for that what inputs hold is kept, with ``keep_inputs``. The graph is taken after the passes that the state was saved with, unless the user chose others. What `Run.save`
+    for that what inputs hold is kept, with ``keep_inputs``. The graph is taken after the passes that the state was
+    saved with, unless the user chose others. What `Run.save`
     wrote is not brought into a folder: that has a state of its own.
     """
     if folder is None:
@@ -127,7 +128,11 @@ def open_state(
         executor, frontiers, spill_store = state.executor, state.frontiers, state.spill_store
         now, prints = definition_of(executor, before)
         migration = None
-        if migrate != "refuse" and before is not None and not is_same_dataflow(log.base.graph, log.base.functions, graph):
+        if (
+            migrate != "refuse"
+            and before is not None
+            and not is_same_dataflow(log.base.graph, log.base.functions, graph)
+        ):
             migration = Migration(executor, frontiers, spill_store, before, now, log.folder)
             if migrate == "ask":
                 _require_no_change(MigrationPlan.of(migration, log.checkpoint_content()), log.folder)
@@ -210,8 +215,9 @@ def held_in(folder: str | os.PathLike[str]) -> str:
         if saved is not None:
             saved.arrays.close()
         size = sum(path.stat().st_size for path in log.folder.rglob("*") if path.is_file())
+        steps = f"{last.step} steps, {log.steps_since_base} of them since the last checkpoint"
         lines = [
-            f"{log.folder}: {last.step} steps, {log.steps_since_base} of them since the last checkpoint, {size / 1e6:,.1f} MB",
+            f"{log.folder}: {steps}, {size / 1e6:,.1f} MB",
             *(f"  input {name!r}: up to {_times(t)}" for name, t in header.get("frontiers", {}).items()),
         ]
         before, rows = _definition(log), header.get("rows", {})

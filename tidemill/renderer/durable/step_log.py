@@ -108,7 +108,7 @@ class StepLog:
         *,
         changes: bool = False,
     ) -> None:
-        """Begin with nothing, or go on from what is there: if it is of this graph after these passes, or it ``changes``.
+        """Begin with nothing, or go on from what is there, if it is of this graph after these passes, or ``changes``.
 
         What is written from then on is of this graph.
         """

@@ -75,7 +75,7 @@ class Compiled:
         self.outputs: dict[Output, OutputOperator] = {}
         self.checks: dict[Node, UniqueCheck] = {}
         """What holds the rows of inputs declared unique."""
-        self.holders: dict[Input, Operator] = {}
+        self.holders: dict[Node, Operator] = {}
         """What holds the contents of each input that is kept."""
         for node in graph.nodes:
             self._add(node)

@@ -306,7 +306,7 @@ class EmbeddedExecutor:
         waiting = sum(p.waiting for p in o.ports)
         check = self.compiled.checks.get(node)  # a unique input holds its rows, to check them
         holding = [o] if check is None else [o, check]
-        holder = self.compiled.holders.get(node) if isinstance(node, Input) else None
+        holder = self.compiled.holders.get(node)
         holding += [holder] if isinstance(holder, ContentsOperator) else []
         return OperatorMetrics(
             node.id,

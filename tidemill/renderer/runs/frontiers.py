@@ -87,7 +87,7 @@ class Frontiers:
         return found
 
     def since_at(self, inputs: Mapping[Input, Antichain], closed: Mapping[str, Antichain]) -> dict[Output, Antichain]:
-        """Return from where on outputs' times are told apart at frontiers; said by name, where all times are complete."""
+        """Return from where on outputs' times are told apart; said by name, where all times are complete."""
         frontiers = self.progress.user_frontiers(self.since, inputs)
         return {o: s if frontiers[o].elements else closed[o.name] for o, s in self._since(inputs).items()}
 
