@@ -86,7 +86,7 @@ def migrate(folder: Path, moment: int) -> int:
         pass_one()
         flush(file)
 
-    os.fsync = flushed
+    os.fsync = flushed  # type: ignore[assignment]
     sys.addaudithook(hook)
     with start(folder, new=True, migrate="auto"):
         return seen

@@ -177,7 +177,8 @@ class Migration:
         """Load what is new, and return what was."""
         how = self.loading()
         checked = [n for n, check in self.executor.compiled.checks.items() if str(check.place) not in self.places]
-        wanted = [n for n in checked if n in self.executor.compiled.holders and n.name in self.before.inputs]
+        wanted = [n for n in self.executor.graph.inputs.values() if n in checked and n.name in self.before.inputs]
+        wanted = [n for n in wanted if n in self.executor.compiled.holders]
         if how.targets or wanted:
             extra = {n: self.executor.compiled.holders[n] for n in wanted}
             how = attrs.evolve(how, worked={*how.worked, *extra}, sources={**how.sources, **extra})
