@@ -16,7 +16,7 @@ from tidemill import __version__
 from tidemill.errors import GraphError, StateError, TidemillError
 
 if TYPE_CHECKING:
-    from tidemill.flow import Dataflow
+    from tidemill import Dataflow
 
 YEAR: Final = 2013
 DAYS: Final = 365
@@ -100,7 +100,7 @@ def _state(arguments: argparse.Namespace) -> int:
 
 def _flow(given: str) -> Dataflow:
     """Return the dataflow that a module has under a name."""
-    from tidemill.flow import Dataflow  # noqa: PLC0415 - as for the demo
+    from tidemill import Dataflow  # noqa: PLC0415 - as for the demo
 
     module, _, name = given.partition(":")
     sys.path.insert(0, "")  # as for python -m

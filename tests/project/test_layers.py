@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "shell": DATA | {"collections", "renderer/runs", "sql", "flow"},
     TOP: FLOW | {"flow", "testing", "shell"},  # %load_ext tidemill
     "demo": FLOW | {"flow", TOP},
-    "cli": {"errors", "demo", "renderer/diagram", "shell", TOP},
+    "cli": {"errors", "demo", "renderer/diagram", "renderer/durable", "shell", TOP},
     "__main__": {"cli"},
 }
 

@@ -44,12 +44,12 @@ class OperatorPrints:
 def operator_prints(graph: Graph, known: Mapping[str, Any] | None = None) -> OperatorPrints:
     """Return the prints of a frozen graph. ``known`` is what was written down of the functions of the one before."""
     functions = _Functions(graph, known or {})
-    walk_ = _Walk(graph, functions.name_of)
+    walk_ = _PrintWalk(graph, functions.name_of)
     return OperatorPrints(walk_.keys(), functions.listings, functions.unsure)
 
 
 @attrs.frozen
-class _Rows:
+class _RowsPrint:
     """What is known of a collection: of its rows, and of each of their columns."""
 
     rows: str
@@ -60,13 +60,13 @@ class _Rows:
         return digest("rows", self.rows, *self.columns)
 
 
-class _Walk:
+class _PrintWalk:
     """A way through a graph, in the order of ids."""
 
     def __init__(self, graph: Graph, function: Callable[[Any, str | None], str]) -> None:
         self._graph = graph
         self._function = function
-        self._of: dict[Node, _Rows] = {}
+        self._of: dict[Node, _RowsPrint] = {}
         self._loops: dict[Scope, str] = {}
         variables: dict[Scope, int] = {}
         self._numbers: dict[Node, int] = {}
@@ -92,21 +92,21 @@ class _Walk:
             self._loops[scope] = digest("loop", *(self._of[end].whole for end in ends))
         return self._loops[scope]
 
-    def _rows(self, node: Node) -> _Rows:
+    def _rows(self, node: Node) -> _RowsPrint:
         read = [self._of[source] for source in node.inputs]
         if isinstance(node, Inspect):
             return read[0]
         if isinstance(node, Map):
             columns = tuple(self._expression(c, read[0].columns) for c in node.columns)
-            return _Rows(read[0].rows, columns)
+            return _RowsPrint(read[0].rows, columns)
         if isinstance(node, Filter):
-            return _Rows(
+            return _RowsPrint(
                 digest("filter", read[0].rows, self._expression(node.predicate, read[0].columns)), read[0].columns
             )
         if isinstance(node, Input) and node.rows is None:
             keys = [node.schema.names[i] for i in node.key]
             rows = digest("input", node.name, *keys, *map(str, self._graph.coordinates))
-            return _Rows(rows, tuple(digest(rows, f.name, str(f.dtype), str(f.nullable)) for f in node.schema))
+            return _RowsPrint(rows, tuple(digest(rows, f.name, str(f.dtype), str(f.nullable)) for f in node.schema))
         said = _Said(self._function, getattr(node, "version", None))
         if isinstance(node, Variable):
             said.text("variable", str(self._numbers[node]), str(node.scope.coordinates))
@@ -121,7 +121,7 @@ class _Walk:
             said.text(self._loop(node.inputs[0].scope))
         names = [str(source.schema.names) for source in node.inputs] if said.uses_names else []
         rows = digest(node.kind, *said.parts, *names, *self._types(node), *(r.whole for r in read))
-        return _Rows(rows, tuple(digest(rows, str(i)) for i in range(len(node.schema))))
+        return _RowsPrint(rows, tuple(digest(rows, str(i)) for i in range(len(node.schema))))
 
     def _types(self, node: Node) -> list[str]:
         return [f"{f.dtype} {f.nullable}" for f in node.schema] + [str(node.scope.coordinates)]

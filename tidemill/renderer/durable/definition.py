@@ -32,7 +32,7 @@ class InputDefinition:
 
 
 @attrs.frozen
-class Definition:
+class StateDefinition:
     """Operators by their places, which are their names in saved state."""
 
     keys: Mapping[str, str]
@@ -83,7 +83,7 @@ class Definition:
         """The inputs whose contents are held."""
         return [name for name, one in self.inputs.items() if one.holder is not None]
 
-    def places_in(self, before: Definition) -> dict[str, str]:
+    def places_in(self, before: StateDefinition) -> dict[str, str]:
         """Return, for each operator that was there before, its place here and there."""
         there = {key: place for place, key in before.keys.items()}
         return {place: there[key] for place, key in self.keys.items() if key in there}

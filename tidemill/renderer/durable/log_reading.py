@@ -40,7 +40,7 @@ class Base:
     functions: Mapping[str, Any] | None = None
     """What is known of the users' functions; None in a folder of before this was written down."""
     definition: Mapping[str, Any] | None = None
-    """What each operator computes, see `Definition`; None likewise."""
+    """What each operator computes, see `StateDefinition`; None likewise."""
 
 
 @attrs.frozen

@@ -18,7 +18,7 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError, StepError
 from tidemill.expressions.types import dtype
-from tidemill.renderer.durable.definition import Columns, Definition, InputDefinition
+from tidemill.renderer.durable.definition import Columns, InputDefinition, StateDefinition
 from tidemill.renderer.durable.loading import Loading, kept_nodes, load, loading
 from tidemill.renderer.durable.spill_files import SpilledBatch, SpillFile
 from tidemill.renderer.durable.spill_store import SpillStore
@@ -42,8 +42,8 @@ class Migration:
     executor: EmbeddedExecutor
     frontiers: Frontiers
     spill_store: SpillStore
-    before: Definition
-    now: Definition
+    before: StateDefinition
+    now: StateDefinition
     folder: Path
     _needed: Mapping[Input, Antichain] = attrs.field(init=False, factory=dict)
     """Up to where inputs were worked in when the state was saved."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from tidemill.renderer.durable.definition import Definition
+from tidemill.renderer.durable.definition import StateDefinition
 from tidemill.renderer.durable.loading import Loading
 from tidemill.renderer.durable.migration import Migration
 from tidemill.renderer.embedded.state import Saved
@@ -73,7 +73,7 @@ class MigrationPlan:
         return "\n".join(lines)
 
 
-def _rows(how: Loading, before: Definition, now: Definition, saved: Saved) -> int:
+def _rows(how: Loading, before: StateDefinition, now: StateDefinition, saved: Saved) -> int:
     """Return how many rows are read, by what is written down of how many each operator holds."""
     places, total = now.places_in(before), 0
     for node, holder in how.sources.items():

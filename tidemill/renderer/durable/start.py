@@ -17,7 +17,7 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.operator_prints import OperatorPrints, operator_prints
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import StateError, StepError
-from tidemill.renderer.durable.definition import Definition
+from tidemill.renderer.durable.definition import StateDefinition
 from tidemill.renderer.durable.journal import replayed
 from tidemill.renderer.durable.large_changes import LargeChange, LargeChanges
 from tidemill.renderer.durable.migration import Migration, with_new
@@ -160,19 +160,19 @@ def open_state(
         raise
 
 
-def _definition(log: StepLog) -> Definition | None:
+def _definition(log: StepLog) -> StateDefinition | None:
     """Return what the state in a folder is of, if there is any that says so."""
     said = None if log.passes is None else log.base.definition
-    return None if said is None else Definition.listed(said)
+    return None if said is None else StateDefinition.listed(said)
 
 
-def definition_of(executor: EmbeddedExecutor, before: Definition | None) -> tuple[Definition, OperatorPrints]:
+def definition_of(executor: EmbeddedExecutor, before: StateDefinition | None) -> tuple[StateDefinition, OperatorPrints]:
     """Return what the state of an executor is of, and that in which functions are called as they were before."""
     prints = operator_prints(executor.graph, None if before is None else before.functions)
-    return Definition.of(executor.compiled, prints), prints
+    return StateDefinition.of(executor.compiled, prints), prints
 
 
-def kept_inputs(log: StepLog, before: Definition | None, graph: Graph) -> list[str]:
+def kept_inputs(log: StepLog, before: StateDefinition | None, graph: Graph) -> list[str]:
     """Return the inputs whose contents are held: all new ones, and others if they were held from their start."""
     if log.passes is None:
         return list(graph.inputs)
