@@ -142,7 +142,7 @@ class SpillFile:
         try:
             self.checksums.check_file(folder / self.name)
         except _UNREADABLE as error:
-            raise damaged(folder / self.name, error) from error
+            raise _damaged(folder / self.name, error) from error
 
     def sources(self, layout: Layout) -> list[tuple[str, DType, str | int | None]]:
         """Return for each column of the layout its name, its type, and what it is called in the file, or what it is."""
@@ -182,7 +182,7 @@ class Pages:
             groups = [about.row_group(i) for i in range(about.num_row_groups)]
             seen = [group.column(column).statistics for group in groups]
         except _UNREADABLE as error:
-            raise damaged(self._path, error) from error
+            raise _damaged(self._path, error) from error
         self._starts = [*map(_start, groups), self._footer]
         self._low: Ints = np.array([s.min for s in seen], np.int64)
         self._high: Ints = np.array([s.max for s in seen], np.int64)
@@ -224,7 +224,7 @@ class Pages:
                 self._checksums.check(memoryview(self._content), self._starts[page], self._starts[page + 1])
             return self._file.read_row_groups(list(pages), use_threads=len(pages) > 1)
         except _UNREADABLE as error:
-            raise damaged(self._path, error) from error
+            raise _damaged(self._path, error) from error
 
 
 def write_block(path: Path, layout: Layout, block: UpdateArray, interner: Interner) -> SpillFile:
@@ -241,7 +241,7 @@ def read_file(folder: Path, layout: Layout, file: SpillFile) -> pa.Table:
         reader = pq.ParquetFile(pa.BufferReader(content))
         found = reader.read(columns=[s for *_, s in sources if isinstance(s, str)])
     except _UNREADABLE as error:
-        raise damaged(folder / file.name, error) from error
+        raise _damaged(folder / file.name, error) from error
     return pa.table(
         {
             name: found.column(s) if isinstance(s, str) else pa.repeat(pa.scalar(s, dtype.arrow), found.num_rows)
@@ -370,8 +370,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def damaged(path: Path, error: Exception) -> StateError:
-    """Return what to say of a file that could not be read as it was written."""
+def _damaged(path: Path, error: Exception) -> StateError:
     if isinstance(error, FileNotFoundError):
         return StateError(f"{path} is missing, which was committed: the folder was changed from outside; restore it")
     if isinstance(error, OSError) and error.errno is not None:  # the system's, not the file's

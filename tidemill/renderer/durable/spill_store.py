@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tidemill.dataflow.nodes import Output
 from tidemill.errors import StateError
-from tidemill.renderer.durable.spill_files import SpillFile, damaged
+from tidemill.renderer.durable.spill_files import SpillFile
 from tidemill.renderer.durable.spilled import SpilledSpine, SpillFolder
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.state import spines_of
@@ -54,9 +54,6 @@ class SpillStore:
         self.store.restore(found, self.spines)
         files = [file for batches in listing.values() for of in batches for file in of]
         self.store.base = {SpillFile.listed(file).name for file in files}
-        for path in (self.store.folder / name for name in sorted(self.store.base)):
-            if not path.exists():  # of some nothing else is read before something new is loaded
-                raise damaged(path, FileNotFoundError())
 
     def spilled(self, node: Output) -> SpilledSpine | None:
         """Return what of an output's contents is on the disk; None of nothing."""
