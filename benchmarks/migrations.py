@@ -66,8 +66,9 @@ def _tables(rows: int) -> Mapping[str, pa.Table]:
 def migrations(*, rows: int, rounds: int) -> Figures:
     """Measure each change of code on a folder with these rows: the best of some rounds, in seconds of processor time.
 
-    ``seconds`` is what the start takes, after which snapshots can be read; ``anew`` is what loading all rows into a folder
-    of the changed dataflow takes, with the checkpoint. A function of rows reads each column, one that is new too.
+    ``seconds`` is what the start takes, after which snapshots can be read; ``anew`` is what loading all rows into a
+    folder of the changed dataflow takes, with the checkpoint. A function of rows reads
+    each column, one that is new too.
     """
     changes, tables, found = _changes(), _tables(rows), list[Figures]()
     with tempfile.TemporaryDirectory() as place:
