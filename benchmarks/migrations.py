@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -57,6 +58,10 @@ def _flow(columns: Mapping[str, str], views: Mapping[str, View]) -> tm.Dataflow:
     return flow
 
 
+def _opened(version: tuple[Mapping[str, str], Mapping[str, View]], folder: Path) -> None:
+    _flow(*version).start(tm.Embedded(folder, threads=1)).close()
+
+
 def _tables(rows: int) -> Mapping[str, pa.Table]:
     dice, many = np.random.default_rng(7), max(rows // 20, 1)
     orders = {"id": np.arange(rows), "customer": dice.integers(0, many, rows), "amount": dice.integers(0, 1000, rows)}
@@ -91,12 +96,8 @@ def migrations(*, rows: int, rounds: int) -> Figures:
             for i in range(rounds):
                 copy, other = Path(place) / f"copy {i}", Path(place) / f"other {i}"
                 shutil.copytree(state, copy)
-                taken.append(
-                    seconds(
-                        lambda copy=copy, v=version: _flow(*v).start(tm.Embedded(copy, threads=1)).close(), process_time
-                    )
-                )
-                anew.append(seconds(lambda other=other, v=version: load(_flow(*v), other), process_time))
+                taken.append(seconds(partial(_opened, version, copy), process_time))
+                anew.append(seconds(partial(load, _flow(*version), other), process_time))
                 shutil.rmtree(copy)
                 shutil.rmtree(other)
             counts = {"kept": len(plan.kept), "loaded": len(plan.new), "dropped": len(plan.dropped), "rows": plan.rows}

@@ -7,6 +7,7 @@ import pytest
 from support.user_modules import user_modules  # noqa: F401 - a fixture
 
 import tidemill as tm
+from tidemill.cli import main
 from tidemill.errors import EngineError, StateError
 
 ORDERS = {"id": "int64", "region": "string", "amount": "int64"}
@@ -278,6 +279,26 @@ def test_rows_there_are_checked_where_an_input_becomes_unique(state):
     with pytest.raises(StateError, match=r"(?s)what is new cannot be loaded .*the state is as it was"):
         flow(0).start(tm.Embedded(state))
     assert contents(shop(total=total), state, migrate="refuse") == {"total": [("north", 8), ("south", 5)]}
+
+
+def test_rows_that_are_not_there_cannot_be_checked(tmp_path):
+    fill(shop(total=total), tmp_path, keep_inputs=False)
+    flow = tm.Dataflow("shop")
+    flow.input("orders", ORDERS, unique=True)
+    with pytest.raises(StateError, match=r"Input 'orders' .*was not kept"):
+        flow.start(tm.Embedded(tmp_path))
+
+
+def test_the_command_line(state, capsys):
+    assert main(["state", str(state)]) == 0
+    said = capsys.readouterr().out
+    assert "2 steps, 0 of them since the last checkpoint" in said
+    assert "2 rows: contents of Input 'orders'" in said
+    assert main(["state", str(state), "--flow", "tidemill:Dataflow"]) == 0  # which returns an empty one
+    assert "0 operators kept, 0 new, 4 dropped" in capsys.readouterr().out
+    for flow, error in (("tidemill:nothing", "has no attribute 'nothing'"), ("tidemill:count", "returns one")):
+        assert main(["state", str(state), "--flow", flow]) == 1
+        assert error in capsys.readouterr().err
 
 
 def test_an_expression_that_fails_on_rows_there_are(state):

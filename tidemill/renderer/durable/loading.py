@@ -70,7 +70,7 @@ def loading(
         if node in held and node not in new:
             sources[node] = held[node]
             continue
-        _require_loadable(node, missing)
+        require_loadable(node, missing)
         todo += node.inputs
         if isinstance(node, Variable):
             todo.append(graph.feedback_of(node))
@@ -100,7 +100,8 @@ def load(executor: EmbeddedExecutor, how: Loading, checked: Collection[Input]) -
             load_operator(compiled.checks[node], dump_operator(aside.compiled.checks[copies[node]], whole=False))
 
 
-def _require_loadable(node: Node, missing: Collection[Input]) -> None:
+def require_loadable(node: Node, missing: Collection[Input]) -> None:
+    """Raise `StateError` where what an operator gives cannot be worked out of what inputs hold."""
     if node in missing:
         msg = (
             f"{node.where}: something is new that has to be loaded from what it holds, and that was not kept, as with "

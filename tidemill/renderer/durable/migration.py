@@ -15,11 +15,11 @@ import attrs
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.dataflow.nodes import Input
+from tidemill.dataflow.nodes import Input, Node
 from tidemill.errors import StateError, StepError
 from tidemill.expressions.types import dtype
 from tidemill.renderer.durable.definition import Columns, InputDefinition, StateDefinition
-from tidemill.renderer.durable.loading import Loading, kept_nodes, load, loading
+from tidemill.renderer.durable.loading import Loading, kept_nodes, load, loading, require_loadable
 from tidemill.renderer.durable.spill_files import SpilledBatch, SpillFile
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
@@ -178,9 +178,10 @@ class Migration:
         how = self.loading()
         checked = [n for n, check in self.executor.compiled.checks.items() if str(check.place) not in self.places]
         wanted = [n for n in self.executor.graph.inputs.values() if n in checked and n.name in self.before.inputs]
-        wanted = [n for n in wanted if n in self.executor.compiled.holders]
+        for node in wanted:
+            require_loadable(node, [n for n in wanted if self._is_missing(n.name)])
         if how.targets or wanted:
-            extra = {n: self.executor.compiled.holders[n] for n in wanted}
+            extra: dict[Node, Operator] = {n: self.executor.compiled.holders[n] for n in wanted}
             how = attrs.evolve(how, worked={*how.worked, *extra}, sources={**how.sources, **extra})
             try:
                 load(self.executor, how, wanted)
