@@ -131,6 +131,10 @@ TABLE = {
         "parts:step_log", "commits of durable runs", "SQLite",
         {"steps": {1: 1000, 1000: 300, 100_000: 20}, "rounds": 5, "folder": None},
     ),
+    "migrations": Benchmark(
+        "migrations:migrations", "a changed dataflow on a folder of state", "loading all of it",
+        {"rows": 300_000, "rounds": 3},
+    ),
     "spark": Benchmark(
         "spark:spark", "joins, recursion and histories on Spark", "Spark, from scratch",
         {"which": ("S1", "S2", "S3", "S4"), "scale": 1.0},

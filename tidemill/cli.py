@@ -1,18 +1,23 @@
-"""The command line: ``tidemill demo``, ``tidemill sql``, ``tidemill views`` and ``tidemill explore``."""
+"""The command line: ``tidemill demo``, ``sql``, ``views``, ``explore`` and ``state``."""
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
+import functools
+import importlib
 import runpy
 import sys
 import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidemill import __version__
-from tidemill.errors import StateError, TidemillError, ViewError
+from tidemill.errors import GraphError, StateError, TidemillError, ViewError
+
+if TYPE_CHECKING:
+    from tidemill import Dataflow
 
 YEAR: Final = 2013
 DAYS: Final = 365
@@ -40,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tidemill", description="Differential dataflow for Python.")
     parser.add_argument("--version", action="version", version=f"tidemill {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="demo|sql|views|explore")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="demo|sql|views|explore|state")
     demo = commands.add_parser(
         "demo",
         help="keep a year of New York's flights up to date, day by day, and check the results",
@@ -89,7 +94,43 @@ def _parser() -> argparse.ArgumentParser:
     explore.add_argument("--to", type=Path, metavar="page.html", help="where the page is written; else beside it")
     explore.add_argument("--no-open", action="store_true", help="do not open it")
     explore.set_defaults(command=_explore)
+    state = commands.add_parser(
+        "state",
+        help="say what a folder of state holds, and what starting a dataflow on it would come to",
+        description="Reads what a run with state=folder wrote. With a dataflow, given as in 'shop.flows:flow' (or a "
+        "function that returns it), says which operators it would go on with, which are new and loaded, and which are "
+        "dropped. Changes nothing.",
+    )
+    state.add_argument("folder", type=Path, help="what was given as state=")
+    state.add_argument("--flow", metavar="module:name", help="a dataflow, or a function that returns one")
+    state.set_defaults(command=_state)
     return parser
+
+
+def _state(arguments: argparse.Namespace) -> int:
+    from tidemill.renderer.durable.start import held_in  # noqa: PLC0415 - as for the demo
+
+    said = held_in(arguments.folder) if arguments.flow is None else _flow(arguments.flow).plan(arguments.folder)
+    sys.stdout.write(f"{said}\n")
+    return 0
+
+
+def _flow(given: str) -> Dataflow:
+    """Return the dataflow that a module has under a name."""
+    from tidemill import Dataflow  # noqa: PLC0415 - as for the demo
+
+    module, _, name = given.partition(":")
+    sys.path.insert(0, "")  # as for python -m
+    try:
+        found = functools.reduce(getattr, name.split("."), importlib.import_module(module))
+    except (ImportError, AttributeError, ValueError) as error:
+        msg = f"--flow {given}: {error}; expected a module and the name of a dataflow in it, as in shop.flows:flow"
+        raise GraphError(msg) from error
+    flow = found if isinstance(found, Dataflow) or not callable(found) else found()
+    if not isinstance(flow, Dataflow):
+        msg = f"--flow {given}: expected a tm.Dataflow, or a function that returns one, not {type(flow).__name__}"
+        raise GraphError(msg)
+    return flow
 
 
 def _explore(arguments: argparse.Namespace) -> int:

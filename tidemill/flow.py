@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import tidemill.algorithms.lowering  # noqa: F401 - lowerings put themselves into the table of the pass
 from tidemill.boundary.files import file_path
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
     from tidemill.collections.collection import Collection
     from tidemill.notebook.explorer import Explorer
+    from tidemill.renderer.durable.migration_plan import MigrationPlan
+
+_MIGRATE: Final = ("auto", "ask", "refuse")
 
 
 class Dataflow(Building):
@@ -126,6 +129,7 @@ class Dataflow(Building):
         passes: Passes = True,
         progress: bool = True,
         why: bool = False,
+        migrate: Literal["auto", "ask", "refuse"] = "auto",
     ) -> Run:
         """Return a run of this dataflow: on the embedded engine, or on the one given. Freezes the graph.
 
@@ -139,6 +143,11 @@ class Dataflow(Building):
         A step that takes longer than two seconds is shown operator by operator while it is under way, in notebooks and,
         where rich is installed, in the terminal; not with ``progress=False``, nor where nobody looks.
 
+        On a folder with the state of another version of this dataflow, operators that compute what they did go on with
+        what they hold, what is gone is dropped, and what is new is loaded from what inputs hold, in one atomic step
+        (see `plan`). ``migrate="ask"`` raises `StateError` with the plan where anything would be loaded or dropped, and
+        ``migrate="refuse"`` where anything differs, as Spark's state always does.
+
         With ``why=True`` the run can be asked why a row is there, or is not (`Run.why`). Cost: what each input holds is
         kept, as for an output without changes. A durable run that is to be asked is always started so.
         """
@@ -148,7 +157,11 @@ class Dataflow(Building):
         used = _engine(engine)
         self.graph.freeze()
         graph = with_inputs_kept(self.graph) if why else self.graph
-        run = used.start(GraphPlan.of(graph, None if passes is True else passes), keep)
+        if migrate not in _MIGRATE:
+            msg = f"migrate={migrate!r}: expected one of {', '.join(map(repr, _MIGRATE))}"
+            raise EngineError(msg)
+        plan = GraphPlan.of(graph, None if passes is True else passes)
+        run = used.start(plan, keep, migrate) if isinstance(used, Embedded) else used.start(plan, keep)
         try:
             if why:
                 run.explain_by(functools.partial(answer, self.graph), kept_name)
@@ -156,6 +169,40 @@ class Dataflow(Building):
         except BaseException:  # interrupted: nobody else could close it
             run.close()
             raise
+
+    def plan(self, folder: str | os.PathLike[str], *, passes: Passes = True, why: bool = False) -> MigrationPlan:
+        """Return what starting this dataflow on a folder of state comes to: what of it is kept, new, dropped, loaded.
+
+        Nothing is changed. ``passes`` and ``why`` are as for `start`. Freezes the graph.
+
+        >>> import tempfile, tidemill as tm
+        >>> def shop(*aggregates):
+        ...     flow = tm.Dataflow("shop")
+        ...     orders = flow.input("orders", {"region": "string", "amount": "int64"})
+        ...     for name, aggregate in zip("ab", aggregates):
+        ...         flow.output(name, orders.group_by("region").agg(x=aggregate))
+        ...     return flow
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with shop(tm.sum("amount")).start(tm.Embedded(folder.name)) as run:
+        ...     run.insert("orders", [("north", 3), ("north", 4)])
+        ...     run.advance()
+        ...     run.checkpoint()
+        >>> plan = shop(tm.sum("amount"), tm.max("amount")).plan(folder.name)
+        >>> len(plan.new), len(plan.dropped), plan.rows
+        (2, 0, 2)
+        >>> with shop(tm.sum("amount"), tm.max("amount")).start(tm.Embedded(folder.name)) as run:
+        ...     list(run.snapshot("b")), run.changes("b")
+        ([('north', 4)], region  x  time  diff
+        ------  -  ----  ----
+        north   4  0     +1)
+        >>> folder.cleanup()
+        """
+        from tidemill.renderer.durable.start import plan_of  # noqa: PLC0415 - slow to import
+        from tidemill.renderer.embedded.compile import FACTORIES  # noqa: PLC0415 - as above
+
+        self.graph.freeze()
+        graph = with_inputs_kept(self.graph) if why else self.graph
+        return plan_of(GraphPlan.of(graph, None if passes is True else passes).taking(FACTORIES.composites), folder)
 
     def explain(self, *, passes: Passes | None = None, spark: SparkSession | None = None) -> str:
         """Return the graph as text: a line an operator, with what it reads, its schema and the user's line.

@@ -195,7 +195,9 @@ def make(flow, tmp_path, how):
 
 def go_on(flow, tmp_path, how):
     """Return a run that goes on with it."""
-    return flow.start(tm.Embedded(tmp_path / "state")) if how == "folder" else tm.load(tmp_path / "saved", flow)
+    if how == "folder":
+        return flow.start(tm.Embedded(tmp_path / "state"), migrate="refuse")
+    return tm.load(tmp_path / "saved", flow)
 
 
 def print_of(module, name):

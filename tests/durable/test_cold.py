@@ -302,7 +302,7 @@ def test_files_that_were_replaced_are_removed(tmp_path, monkeypatch, durable):
     files = list(tmp_path.glob("**/cold/*.parquet"))
     assert len(files) < 100
     run.compact()
-    assert len(list(tmp_path.glob("**/cold/*.parquet"))) <= 3
+    assert len(list(tmp_path.glob("**/cold/*.parquet"))) <= 3 + durable  # what the input holds is kept there
     assert len(run.snapshot("n")) == 100
     run.close()
     if durable:

@@ -24,21 +24,24 @@ def small_pages(monkeypatch):
     monkeypatch.setattr(checksums, "BLOCK", 200)
 
 
-def joined():
+def joined(*, more=False):
     flow = tm.Dataflow("joined")
     left, right = flow.input("left", {"k": "int64", "v": "string"}), flow.input("right", {"k": "int64", "w": "int64"})
     flow.output("pairs", left.join(right, on="k"))
     flow.output("sums", left.join(right, on="k").group_by("v").agg(n=tm.count(), s=tm.sum("w")))
+    if more:
+        flow.output("left", left)
+        flow.output("right", right)
     return flow
 
 
 def contents(folder):
-    """What a run on the folder shows once it has looked up every key."""
-    with joined().start(tm.Embedded(folder)) as run:
+    """What a run on the folder shows once it has looked up every key, and loaded what the inputs hold."""
+    with joined(more=True).start(tm.Embedded(folder)) as run:
         run.insert("left", [(k, "more") for k in range(5)])
         run.insert("right", [(k, 100) for k in range(5)])
         run.advance()
-        return [sorted(run.snapshot(name)) for name in ("pairs", "sums")]
+        return [sorted(run.snapshot(name)) for name in ("pairs", "sums", "left", "right")]
 
 
 @pytest.fixture

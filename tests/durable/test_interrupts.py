@@ -9,6 +9,7 @@ import random
 import signal
 import threading
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def put(run):
     run.insert("x", NEW)
 
 
-CASES = {
+CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     # what is done before, what is interrupted, and the engine's options
     "step": (put, lambda run: run.advance(), {}),
     "step and checkpoint": (put, lambda run: run.advance(), {"checkpoint_every": 1}),

@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "views": FLOW | {"flow"},
     TOP: FLOW | {"flow", "testing", "shell", "views"},  # %load_ext tidemill
     "demo": FLOW | {"flow", TOP},
-    "cli": {"errors", "demo", "renderer/diagram", "shell", "views", TOP},
+    "cli": {"errors", "demo", "renderer/diagram", "renderer/durable", "shell", "views", TOP},
     "__main__": {"cli"},
 }
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
+from typing import Any
 
 import deltalake
 import pandas as pd
@@ -327,12 +328,13 @@ def test_what_is_declared_wrongly_is_refused_at_once(tmp_path):
     views = tm.Views(tmp_path / "state")
     pq.write_table(orders((1, "north", 1)), tmp_path / "a.parquet")
     rows = views.source("rows", tm.files(tmp_path / "a.parquet"))
-    for wrong, match in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"to": "out"}, "expected tm.delta"),
         ({"to": tm.files("x.parquet"), "write": "merge"}, "takes overwrite"),
         ({"to": tm.delta("x"), "write": "merge"}, "needs key="),
         ({"write": "sometimes"}, "expected one of auto, merge, overwrite, changelog"),
-    ]:
+    ]
+    for wrong, match in cases:
         with pytest.raises(ViewError, match=match):
             views.view("v", rows, **wrong)
     with pytest.raises(ViewError, match=r"expected tm\.delta"):

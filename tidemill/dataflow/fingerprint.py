@@ -63,8 +63,8 @@ def _value(value: Any) -> str:
 
 def function_prints(graph: Graph) -> dict[str, Any]:
     """Return what is known of each function of the user's that state depends on, to be written down beside it."""
-    prints = _Prints()
-    return {place: prints.of(function, version).listing() for place, _, function, version in _functions(graph)}
+    prints = Prints()
+    return {place: prints.of(function, version).listing() for place, _, function, version in functions_in_graph(graph)}
 
 
 def require_same_functions(saved: Mapping[str, Any] | None, graph: Graph, where: str, else_do: str) -> dict[str, Any]:
@@ -74,8 +74,8 @@ def require_same_functions(saved: Mapping[str, Any] | None, graph: Graph, where:
     holds the state, ``else_do`` what to do with functions that are to stay as they are now.
     """
     now: dict[str, Any] = {}
-    prints, told = _Prints(), set()
-    for place, node, function, version in _functions(graph):
+    prints, told = Prints(), set()
+    for place, node, function, version in functions_in_graph(graph):
         its = prints.of(function, version)
         now[place] = its.listing()
         before = None if saved is None or place not in saved else FunctionPrint.listed(saved[place])
@@ -86,17 +86,30 @@ def require_same_functions(saved: Mapping[str, Any] | None, graph: Graph, where:
         unsure = (*its.unknown, *(() if before is None else before.not_compared(its)))
         if version is None and unsure and id(function) not in told:
             told.add(id(function))
-            _warn_of_unknown(where, name, unsure)
+            warn_of_unknown(where, name, unsure)
     return now
 
 
-class _Prints:
+def is_same_dataflow(saved: Sequence[str], functions: Mapping[str, Any] | None, graph: Graph) -> bool:
+    """Return whether a graph is what was described, and its functions what they were, as far as can be told."""
+    if difference(saved, graph) is not None:
+        return False
+    prints, before = Prints(), functions or {}
+    return not any(
+        FunctionPrint.listed(before[place]).difference(prints.of(function, version))
+        for place, _, function, version in functions_in_graph(graph)
+        if place in before
+    )
+
+
+class Prints:
     """What is known of functions, of each worked out once."""
 
     def __init__(self) -> None:
         self._known: dict[int, FunctionPrint] = {}
 
     def of(self, function: Callable[..., Any], version: str | None) -> FunctionPrint:
+        """Return what is known of one."""
         if id(function) not in self._known:
             self._known[id(function)] = FunctionPrint.of(function, version)
         return attrs.evolve(self._known[id(function)], version=version)
@@ -114,7 +127,8 @@ def _changed(where: str, name: str, different: str, else_do: str) -> StateError:
     )
 
 
-def _warn_of_unknown(where: str, name: str, unsure: Sequence[str]) -> None:
+def warn_of_unknown(where: str, name: str, unsure: Sequence[str]) -> None:
+    """Warn of a function of which nobody can tell whether it is what it was."""
     msg = (
         f"{where}: {name}: nobody can tell whether {', '.join(unsure)} is what it was when this state was made; give "
         "it a version=, as in map_rows(function, schema, version='1'), and another one when it gives something else"
@@ -122,7 +136,7 @@ def _warn_of_unknown(where: str, name: str, unsure: Sequence[str]) -> None:
     warnings.warn(msg, RuntimeWarning, stacklevel=2)
 
 
-def _functions(graph: Graph) -> Iterator[tuple[str, Node, Callable[..., Any], str | None]]:
+def functions_in_graph(graph: Graph) -> Iterator[tuple[str, Node, Callable[..., Any], str | None]]:
     """Iterate over the users' functions in a graph: a name of the place of each, its node, and its version."""
     for node in graph.nodes:
         if isinstance(node, Inspect):  # what it gives is of no matter
@@ -134,24 +148,25 @@ def _functions(graph: Graph) -> Iterator[tuple[str, Node, Callable[..., Any], st
 
 def _in_fields(value: Any, names: Sequence[str]) -> Iterator[tuple[Any, str | None]]:
     for name in names:
-        for function, version in _functions_in(getattr(value, name)):
+        for function, version in functions_of(getattr(value, name)):
             yield function, getattr(value, "version", None) if version is None else version
 
 
-def _functions_in(value: Any) -> Iterator[tuple[Any, str | None]]:
+def functions_of(value: Any) -> Iterator[tuple[Any, str | None]]:
     """Iterate over the users' functions that are in a field of ours, however deep, and their versions."""
     if isinstance(value, (Node, Bound, type)):
         return
     if isinstance(value, tuple):
         for one in value:
-            yield from _functions_in(one)
+            yield from functions_of(one)
     elif isinstance(value, MethodType):
-        yield from _functions_in(value.__self__) if _is_ours(value) else [(value, None)]
-    elif attrs.has(type(value)) and _is_ours(value):
+        yield from functions_of(value.__self__) if is_ours(value) else [(value, None)]
+    elif attrs.has(type(value)) and is_ours(value):
         yield from _in_fields(value, [f.name for f in attrs.fields(type(value))])
-    elif callable(value) and not _is_ours(value):
+    elif callable(value) and not is_ours(value):
         yield value, None
 
 
-def _is_ours(value: Any) -> bool:
+def is_ours(value: Any) -> bool:
+    """Return whether something is of this package."""
     return str(getattr(value, "__module__", "")).partition(".")[0] == "tidemill"

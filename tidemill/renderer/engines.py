@@ -21,6 +21,7 @@ from tidemill.renderer.runs.stepper import Stepper
 
 if TYPE_CHECKING:
     from tidemill.renderer.durable.reading import ReadState
+    from tidemill.renderer.durable.start import Migrate
     from tidemill.renderer.embedded.state import Saved
 
 _LOG: Final = logging.getLogger("tidemill.state")
@@ -44,6 +45,9 @@ class Embedded:
     ``state`` 20 million if nothing is said, else all. The rest is on the disk, in ``state`` or a temporary folder, in
     sorted Parquet files that are read by key, page by page.
 
+    With ``state`` what inputs hold is kept, so that what is new in a later version of the dataflow can be loaded from
+    it (see ``migrate`` of `Dataflow.start`); not with ``keep_inputs=False``, for those who can bring rows again.
+
     Large batches are sorted and looked up in so many ``threads`` side by side, as many as there are processors if
     nothing is said. What comes out is the same; 1 is for those who have other work for their processors.
 
@@ -64,16 +68,17 @@ class Embedded:
     checkpoint_every: int = attrs.field(default=1000, kw_only=True)
     in_memory: int | None = attrs.field(default=None, kw_only=True)
     threads: int | None = attrs.field(default=None, kw_only=True, validator=_at_least_one)
+    keep_inputs: bool = attrs.field(default=True, kw_only=True)
 
-    def start(self, plan: GraphPlan, keep: int) -> Run:
+    def start(self, plan: GraphPlan, keep: int, migrate: Migrate = "auto") -> Run:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
-        return self._run(plan, keep, None)
+        return self._run(plan, keep, None, migrate)
 
     def load(self, plan: GraphPlan, saved: Saved) -> Run:
         """Return a run that goes on from what was saved by one after the passes of the plan."""
         return self._run(plan, 0, saved)
 
-    def _run(self, plan: GraphPlan, keep: int, saved: Saved | None) -> Run:
+    def _run(self, plan: GraphPlan, keep: int, saved: Saved | None, migrate: Migrate = "refuse") -> Run:
         from tidemill.renderer.embedded.compile import FACTORIES  # noqa: PLC0415 - slow to import
         from tidemill.renderer.embedded.kernels.threads import processors  # noqa: PLC0415
 
@@ -92,6 +97,8 @@ class Embedded:
             in_memory=in_memory,
             threads=threads,
             saved=saved,
+            migrate=migrate,
+            keep_inputs=self.keep_inputs,
         )
         try:
             state.large_changes.bring_in(state.large_changes.pending[:])  # which Spark would leave on the disk

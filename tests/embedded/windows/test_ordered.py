@@ -274,7 +274,7 @@ def test_a_finite_value_with_an_offset_may_be_infinite(in_order):
 
 @pytest.mark.parametrize("spilled", [False, True])
 def test_a_restart_goes_on_where_it_was(tmp_path, spilled, in_order):
-    engine = tm.Embedded(tmp_path, checkpoint_every=2, **({"in_memory": 0} if spilled else {}))
+    engine = tm.Embedded(tmp_path, checkpoint_every=2, in_memory=0 if spilled else None)
     with near().start(tm.Reference()) as reference:
         filled(reference)
         with near().start(engine) as run:

@@ -36,12 +36,13 @@ from tidemill.expressions.functions.list_summaries import LIST_SUMMARIES
 from tidemill.expressions.functions.lists import LISTS
 from tidemill.expressions.functions.numbers import NUMBERS
 from tidemill.expressions.functions.operators import OPERATORS
-from tidemill.expressions.functions.registry import NULL, Function, Signature, can_cast, common_type, widens
+from tidemill.expressions.functions.registry import Function, Signature, can_cast, common_type, widens
 from tidemill.expressions.functions.structs import STRUCTS
 from tidemill.expressions.functions.text import TEXT
 from tidemill.expressions.functions.text_forms import TEXT_FORMS
 from tidemill.expressions.functions.tries import TRIES
 from tidemill.expressions.functions.trigonometry import TRIGONOMETRY
+from tidemill.expressions.types import NULL
 
 __all__ = ["BY_NAME", "FUNCTIONS", "NULL", "Function", "Signature", "can_cast", "common_type", "widens"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions.expr import Call, Expr, When, call, lit, operand
-from tidemill.expressions.functions.registry import COMPARABLE, NULL, Function, Signature, common_type, same
+from tidemill.expressions.functions.registry import COMPARABLE, Function, Signature, common_type, same
 from tidemill.expressions.functions.values import is_less
-from tidemill.expressions.types import BOOL, DType
+from tidemill.expressions.types import BOOL, NULL, DType
 
 __all__ = ["CHOICE", "coalesce", "greatest", "least", "nullif", "when"]
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions.functions.date_values import DAY_MICROS, time_of, whole_micros
-from tidemill.expressions.functions.registry import MOMENTS, NULL, Function, Signature, widens
+from tidemill.expressions.functions.registry import MOMENTS, Function, Signature, widens
 from tidemill.expressions.functions.values import OVERFLOW, FailureError
 from tidemill.expressions.intervals import MICROSECONDS, interval_of
-from tidemill.expressions.types import DATE, INTERVAL, TIME, TIMESTAMP, TIMESTAMPTZ, DType
+from tidemill.expressions.types import DATE, INTERVAL, NULL, TIME, TIMESTAMP, TIMESTAMPTZ, DType
 
 _PAIR: Final = 2
 _MOST: Final = 2**63 - 1

@@ -14,9 +14,9 @@ from fractions import Fraction
 from typing import Any, Final
 
 from tidemill.expressions.functions.lists import hashable, in_order, known, of_list, same_list
-from tidemill.expressions.functions.registry import NULL, Function, Signature
+from tidemill.expressions.functions.registry import Function, Signature
 from tidemill.expressions.functions.values import FailureError, value_order
-from tidemill.expressions.types import BOOL, FLOAT64, STRING, DType, list_type
+from tidemill.expressions.types import BOOL, FLOAT64, NULL, STRING, DType, list_type
 
 _TWO: Final = 2
 

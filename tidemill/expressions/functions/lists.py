@@ -7,11 +7,11 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call, operand
-from tidemill.expressions.functions.registry import NULL, Function, Signature, TypeRule, common_type, fixed
+from tidemill.expressions.functions.registry import Function, Signature, TypeRule, common_type, fixed
 from tidemill.expressions.functions.regular_expressions import pattern_complaint
 from tidemill.expressions.functions.searches import pieces
 from tidemill.expressions.functions.values import FailureError, is_equal, value_order
-from tidemill.expressions.types import BOOL, INT32, INT64, STRING, DType, list_type
+from tidemill.expressions.types import BOOL, INT32, INT64, NULL, STRING, DType, list_type
 
 __all__ = [
     "LISTS", "array", "array_contains", "array_distinct", "array_join", "array_max", "array_min", "array_position",

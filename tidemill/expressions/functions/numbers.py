@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.operators import modulo, number, remainder, unless_by
-from tidemill.expressions.functions.registry import NULL, Function, Signature, bounded, fixed, never
+from tidemill.expressions.functions.registry import Function, Signature, bounded, fixed, never
 from tidemill.expressions.functions.values import OVERFLOW, FailureError, exact
-from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, MAX_DECIMAL_PRECISION, DType
+from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, MAX_DECIMAL_PRECISION, NULL, DType
 
 __all__ = [
     "NUMBERS", "abs", "ceil", "div", "exp", "floor", "isnan", "ln", "log2", "log10", "pmod", "power", "round",

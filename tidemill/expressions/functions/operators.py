@@ -14,7 +14,6 @@ from tidemill.expressions.functions.date_values import moved
 from tidemill.expressions.functions.durations import is_of_intervals
 from tidemill.expressions.functions.registry import (
     COMPARABLE,
-    NULL,
     Function,
     Signature,
     TypeRule,
@@ -30,7 +29,7 @@ from tidemill.expressions.functions.registry import (
 )
 from tidemill.expressions.functions.values import ZERO, FailureError, exact, is_equal, is_less
 from tidemill.expressions.intervals import DAYS, INTERVALS, MICROSECONDS, Interval
-from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT32, INT64, TIMESTAMP, DType
+from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT32, INT64, NULL, TIMESTAMP, DType
 
 _PAIR: Final = 2
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from tidemill.errors import SchemaError, did_you_mean
 from tidemill.expressions.expr import Expr, call, operand
-from tidemill.expressions.functions.registry import NULL, Function, Signature, never
+from tidemill.expressions.functions.registry import Function, Signature, never
 from tidemill.expressions.intervals import INTERVALS
-from tidemill.expressions.types import STRING, DType, struct_type
+from tidemill.expressions.types import NULL, STRING, DType, struct_type
 
 __all__ = ["STRUCTS", "struct"]
 

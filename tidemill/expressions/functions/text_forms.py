@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 from tidemill.errors import SchemaError, brief
 from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.casts import cast_value
-from tidemill.expressions.functions.registry import NULL, Function, Signature, fixed, never
+from tidemill.expressions.functions.registry import Function, Signature, fixed, never
 from tidemill.expressions.functions.text import part_of
-from tidemill.expressions.types import BOOL, FLOAT64, INT32, STRING, DType
+from tidemill.expressions.types import BOOL, FLOAT64, INT32, NULL, STRING, DType
 
 __all__ = ["TEXT_FORMS", "format_string", "get_json_object", "overlay", "substring_index"]
 

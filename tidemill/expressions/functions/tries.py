@@ -10,9 +10,9 @@ from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.casts import cast_value
 from tidemill.expressions.functions.lists import LISTS
 from tidemill.expressions.functions.operators import OPERATORS
-from tidemill.expressions.functions.registry import NULL, Function, Signature, TypeRule, can_cast, two_numbers
+from tidemill.expressions.functions.registry import Function, Signature, TypeRule, can_cast, two_numbers
 from tidemill.expressions.functions.values import FailureError
-from tidemill.expressions.types import STRING, DType, dtype
+from tidemill.expressions.types import NULL, STRING, DType, dtype
 
 __all__ = ["TRIES", "try_add", "try_divide", "try_element_at", "try_mod", "try_multiply", "try_subtract"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call, lit, operand
-from tidemill.expressions.functions.registry import NULL, Function, Signature, TypeRule
-from tidemill.expressions.types import FLOAT64, DType
+from tidemill.expressions.functions.registry import Function, Signature, TypeRule
+from tidemill.expressions.types import FLOAT64, NULL, DType
 
 __all__ = [
     "TRIGONOMETRY", "acos", "asin", "atan", "atan2", "cbrt", "cos", "cosh", "cot", "degrees", "expm1", "hypot", "log",

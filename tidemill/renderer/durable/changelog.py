@@ -32,6 +32,7 @@ from tidemill.errors import StateError
 from tidemill.renderer.durable.changelog_files import merge_older
 from tidemill.renderer.durable.output_changes import StepChanges
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.whole_file import put_in_place, sync_folder
 from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
@@ -105,6 +106,18 @@ class Changelogs:
         self._written_files: dict[Path, int] = {}
         """How many files were written to each output's folder since older ones were merged there."""
 
+    def require_known(self, updates: Mapping[str, UpdateArray | None]) -> None:
+        """`StateError` where what an output that is written to a folder changed by is not known."""
+        for name in self._followed() & updates.keys():
+            if updates[name] is None:
+                msg = (
+                    f"{self._outputs[name].where} is written to a changelog and gives something else now, and what it "
+                    "held is not known, as steps were taken since the last checkpoint, or it has other columns: start "
+                    f"once with the flow as it was, for run.checkpoint() or run.to_changelog(folder, [...]) without "
+                    f"{name!r}"
+                )
+                raise StateError(msg)
+
     def restore(self, listing: Mapping[str, Sequence[str]], shown: Moves) -> None:
         """Go on with what a commit names, and publish what was committed with it."""
         _publish(shown)
@@ -120,7 +133,8 @@ class Changelogs:
     def follow(self, listing: Mapping[str, Sequence[str]]) -> None:
         """Write what a commit names from now on, and nothing else."""
         before = self._followed()
-        self._listing = {path: list(outputs) for path, outputs in listing.items() if outputs}
+        there = {path: [name for name in outputs if name in self._outputs] for path, outputs in listing.items()}
+        self._listing = {path: outputs for path, outputs in there.items() if outputs}
         followed = self._followed()
         for name in before ^ followed:
             self._executor.follow(self._outputs[name], on=name in followed)

@@ -17,8 +17,12 @@ from typing import Any, BinaryIO, Final
 import attrs
 import numpy as np
 
-VERSION: Final = 5
-"""4: what is spilled without a key has the order of a column as `h`, by which its pages are found; it was 0."""
+VERSION: Final = 6
+"""6: a base says what each operator computes, so that another version of the dataflow finds its state.
+
+4: what is spilled without a key has the order of a column as `h`, by which its pages are found; it was 0."""
+READ: Final = frozenset({5, VERSION})
+"""Versions of frames that are read. In 5 a base does not say what operators compute."""
 NOTHING: Final = bytes(hashlib.sha256().digest_size)
 """The digest before the first frame."""
 _MAGIC: Final = b"TML"
@@ -75,7 +79,7 @@ def read(file: BinaryIO, at: int) -> LogFrame | None:
     if fields is None:
         return None
     version, number, said, length, previous = fields
-    if version != VERSION:
+    if version not in READ:
         raise OtherVersionError(version)
     content = file.read(length)
     digest = hashlib.sha256(head)

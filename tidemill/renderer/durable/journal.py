@@ -90,6 +90,8 @@ def replayed(
     for i, event in enumerate(events):
         if event["kind"] == "discarded":
             yield None
+        elif event["input"] not in inputs:  # of a version of the dataflow before this one
+            continue
         elif event["kind"] == "large":
             yield inputs[event["input"]], LargeChange.of(event, inputs)
         else:
@@ -120,4 +122,12 @@ def _unpacked(schema: Schema, count: int, packed: Any) -> Batch:
     if not len(schema):
         return [()] * count  # a table without columns has no rows either
     with pa.ipc.open_stream(pa.py_buffer(packed)) as reader:
-        return reader.read_all().combine_chunks()
+        table = reader.read_all().combine_chunks()
+    if tuple(table.column_names) == schema.names:
+        return table
+    there = set(table.column_names)  # those of a version of the dataflow before this one: what is new is NULL
+    columns = [
+        table.column(f.name) if f.name in there else pa.nulls(len(table), f.dtype.arrow).cast(f.dtype.arrow)
+        for f in schema
+    ]
+    return pa.table(columns, names=list(schema.names))

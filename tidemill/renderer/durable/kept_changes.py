@@ -8,7 +8,7 @@ what nobody wants any more. So it is one pass over the changes for each doubling
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -68,6 +68,11 @@ class KeptChanges:
             name: Cursor(output, None if upto is None else Antichain(map(tuple, upto)))
             for name, (output, upto) in self._last.cursors.items()
         }
+
+    def started_anew(self, changed: Collection[str]) -> dict[str, tuple[str, Any]]:
+        """Return where subscribers are once outputs give something else: those of these begin with all they hold."""
+        there = {n: c for n, c in self._last.cursors.items() if c[0] in self._shapes.schemas}
+        return {n: (output, None if output in changed else upto) for n, (output, upto) in there.items()}
 
     def keep_for(self, readers: Callable[[], Mapping[str, Sequence[Antichain]]]) -> None:
         """See `ChangesOnDisk`."""

@@ -43,6 +43,8 @@ class Base:
     """The outputs' columns (`OutputShapes`); None in such a folder too."""
     kept: tuple[tuple[str, str, int], ...] = ()
     """Files of changes of before, which subscribers have not acknowledged: names, checksums, updates."""
+    definition: Mapping[str, Any] | None = None
+    """What each operator computes, see `StateDefinition`; None likewise."""
 
 
 @attrs.frozen
@@ -234,8 +236,9 @@ def _frame(path: Path, file: BinaryIO, at: int) -> frames.LogFrame | None:
     try:
         return frames.read(file, at)
     except frames.OtherVersionError as error:
+        known = " or ".join(map(str, sorted(frames.READ)))
         msg = (
-            f"{path} has version {error} of the format, expected {frames.VERSION}: go on with the tidemill that made "
+            f"{path} has version {error} of the format, expected {known}: go on with the tidemill that made "
             "it, or give this run another folder"
         )
         raise StateError(msg) from None

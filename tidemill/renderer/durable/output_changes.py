@@ -14,6 +14,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
 
 Listing: TypeAlias = "Mapping[str, Sequence[Any]]"
 """For each output that changed its parts: from which frontier to which one, and how many updates."""
@@ -78,6 +79,15 @@ class StepChanges:
         """What outputs hold before the first step, by their names; nothing once that is taken."""
         for operator in executor.compiled.outputs.values():
             operator.is_recorded = True
+
+    def begin_with(self, blocks: Mapping[str, UpdateArray | None]) -> None:
+        """Have what outputs changed by from one version of the dataflow to this one among those of the next step."""
+        least = Antichain.minimum(len(self._executor.graph.coordinates))
+        for name, block in blocks.items():
+            if block is not None:
+                node = self._outputs[name]
+                upper = self._executor.compiled.outputs[node].frontier.upper
+                self._at_start[name] = self._executor.updates(node.schema, block, least, upper)
 
     def of(self, name: str) -> list[Updates]:
         """Return those of an output, if there are any."""

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from tidemill.renderer.durable.output_changes import OutputShapes, StepChanges
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
+from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.state import save
 from tidemill.renderer.runs.executor import Cursor
 from tidemill.renderer.runs.frontiers import Frontiers
@@ -87,7 +88,9 @@ class StepRecorder:
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
-    def commit(self, inputs: Mapping[Input, Antichain], sources: Mapping[str, int], *, replayable: bool) -> None:
+    def commit(
+        self, inputs: Mapping[Input, Antichain], sources: Mapping[str, int], *, replayable: bool, **rest: Any
+    ) -> None:
         log, step = self._log, self._log.last.step + 1
         try:
             self._large_changes.require_flushed()
@@ -96,7 +99,7 @@ class StepRecorder:
             outcome = f"it was not taken and is queued still; {advice(error)}"
             msg = f"the changes of step {step} could not be written ({error}): {outcome}"
             raise StateError(msg) from error
-        rest = {"sources": sources, "changelogs": self._changelogs.listing(), "shown": moves}
+        rest |= {"sources": sources, "changelogs": self._changelogs.listing(), "shown": moves}
         if replayable:
             events, arrays = self._journal.record()
             listing, packed = self._changes.record(self._executor.graph.outputs)
@@ -120,6 +123,19 @@ class StepRecorder:
             self._changelogs.merge_older()
         except (OSError, pa.ArrowException) as error:  # all files are there
             warnings.warn(f"files of older changes were not merged: {error}", RuntimeWarning, stacklevel=2)
+
+    def migrate(self, changes: Mapping[str, UpdateArray | None]) -> None:
+        """Have the state on the disk be that of another version of the dataflow, in one commit, as a step.
+
+        ``changes`` are those of outputs that are new or others, None for what nobody knows.
+        """
+        self._changelogs.require_known(changes)
+        self._changes.begin_with(changes)
+        cursors = self._kept.started_anew(changes)
+        self.commit(self._frontiers.inputs, self._log.last.sources, replayable=False, cursors=cursors)
+        self._large_changes.checkpointed()
+        self._spill_store.may_sweep = True
+        self._spill_store.checkpointed()
 
     def lost(self, steps: int) -> str | None:
         if self._log.lost is None and self._log.last.step > steps:

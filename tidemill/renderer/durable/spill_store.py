@@ -8,12 +8,13 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tidemill.dataflow.nodes import Output
 from tidemill.errors import StateError
+from tidemill.renderer.durable.spill_files import SpillFile
 from tidemill.renderer.durable.spilled import SpilledSpine, SpillFolder
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.state import spines_of
@@ -46,6 +47,13 @@ class SpillStore:
     def spines(self) -> dict[str, Spine]:
         """The run's arrangements, by name."""
         return {name: spine for name, (_, spine) in self._spines.items()}
+
+    def restore(self, listing: Mapping[str, Any], name_here: Callable[[str], str | None] = str) -> None:
+        """Have below arrangements what was written down of those of these names; what has none now is dropped."""
+        found = {name: batches for was, batches in listing.items() if (name := name_here(was)) is not None}
+        self.store.restore(found, self.spines)
+        files = [file for batches in listing.values() for of in batches for file in of]
+        self.store.base = {SpillFile.listed(file).name for file in files}
 
     def spilled(self, node: Output) -> SpilledSpine | None:
         """Return what of an output's contents is on the disk; None of nothing."""

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import attrs
 
+from tidemill.dataflow.fingerprint import is_same_dataflow, warn_of_unknown
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.operator_prints import OperatorPrints, operator_prints
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import StateError, StepError
+from tidemill.renderer.durable.definition import StateDefinition
 from tidemill.renderer.durable.journal import replayed
 from tidemill.renderer.durable.large_changes import LargeChange, LargeChanges
+from tidemill.renderer.durable.migration import Migration, with_new
+from tidemill.renderer.durable.migration_plan import MigrationPlan
 from tidemill.renderer.durable.recorder import StepRecorder
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
@@ -29,6 +34,7 @@ from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.system_errors import advice
 
 _LOG: Final = logging.getLogger("tidemill.state")
+Migrate: TypeAlias = Literal["auto", "ask", "refuse"]
 IN_MEMORY: Final = 20_000_000
 """How many updates are held in memory, unless told otherwise, where there is a disk for others."""
 
@@ -50,11 +56,19 @@ class State:
 
     @classmethod
     def of(
-        cls, graph: Graph, keep: int, passes: tuple[str, ...], in_memory: int, *, folder: Path | None, threads: int
+        cls,
+        graph: Graph,
+        keep: int,
+        passes: tuple[str, ...],
+        in_memory: int,
+        *,
+        folder: Path | None,
+        threads: int,
+        kept: Collection[str] = (),
     ) -> Self:
-        """Return that of a run at its start."""
+        """Return that of a run at its start, with the contents of the inputs that are ``kept``."""
         frontiers = Frontiers(graph, keep)
-        executor = EmbeddedExecutor(graph, frontiers.progress, threads=threads)
+        executor = EmbeddedExecutor(graph, frontiers.progress, threads=threads, kept=kept, keep=keep)
         spill_store = SpillStore(executor, in_memory, folder)
         return cls(executor, frontiers, passes, spill_store, LargeChanges(executor, spill_store.store))
 
@@ -86,10 +100,14 @@ def open_state(
     in_memory: int,
     threads: int = 1,
     saved: Saved | None = None,
+    migrate: Migrate = "refuse",
+    keep_inputs: bool = False,
 ) -> State:
     """Return the state in a folder, which is this process's from now on; without one, that of a run that only spills.
 
-    The graph is taken after the passes that the state was saved with, unless the user chose others. What `Run.save`
+    State of another version of the dataflow is made that of this one, or not, as ``migrate`` says (see `migration`);
+    for that what inputs hold is kept, with ``keep_inputs``. The graph is taken after the passes that the state was
+    saved with, unless the user chose others. What `Run.save`
     wrote is not brought into a folder: that has a state of its own.
     """
     if folder is None:
@@ -101,27 +119,158 @@ def open_state(
             "folder: load without state=, or start the flow on the folder, without load"
         )
         raise StateError(msg)
-    log = StepLog(_local(folder))
+    log = StepLog(local_folder(folder))
     try:
         passes = log.passes if log.passes is not None and plan.is_default else plan.passes
-        state = State.of(plan.after(passes), keep, passes, in_memory, folder=log.folder, threads=threads)
+        graph, before = plan.after(passes), _definition(log)
+        kept = kept_inputs(log, before, graph) if keep_inputs else ()
+        state = State.of(graph, keep, passes, in_memory, folder=log.folder, threads=threads, kept=kept)
         executor, frontiers, spill_store = state.executor, state.frontiers, state.spill_store
-        log.begin(executor.graph, keep, passes)
+        now, prints = definition_of(executor, before)
+        migration = None
+        if (
+            migrate != "refuse"
+            and before is not None
+            and not is_same_dataflow(log.base.graph, log.base.functions, graph)
+        ):
+            migration = Migration(executor, frontiers, spill_store, before, now, log.folder)
+            if migrate == "ask":
+                _require_no_change(MigrationPlan.of(migration, log.checkpoint_content()), log.folder)
+            for node, unsure in prints.unsure.values():
+                warn_of_unknown(str(log.folder), f"{node.where}: the function", unsure)
+        log.begin(graph, keep, passes, now.listing(), changes=migration is not None)
         start = perf_counter()
-        rows = _recover(log, state)
+        rows = _recover(log, state, migration)
         if log.last.number:
             said = log.folder, log.last.step, log.steps_since_base, rows, perf_counter() - start
             _LOG.info("%s: goes on after step %s; %s steps of %s updates were repeated, in %.3f s", *said)
         else:
             _LOG.info("%s: a new state is begun", log.folder)
-        changes, kept = state.large_changes, {"checkpoint_every": checkpoint_every, "replayed_rows": rows}
-        recorder = StepRecorder(log, executor, frontiers, spill_store, changes, **kept)
-        if not log.knows_functions:  # versions of them, above all: what is compared the next time
+        changes, counted = state.large_changes, {"checkpoint_every": checkpoint_every, "replayed_rows": rows}
+        recorder = StepRecorder(log, executor, frontiers, spill_store, changes, **counted)
+        if migration is not None:
+            _commit(migration, log, recorder)
+            changed = f"{len(now.keys) - len(migration.places)} operators are new"
+            _LOG.info("%s: is of another version of the dataflow now; %s", log.folder, changed)
+        elif not log.knows_functions:  # versions of them, above all: what is compared the next time
             recorder.checkpoint_soon()
         return attrs.evolve(state, recorder=recorder, steps=log.last.step, sources=log.last.sources)
     except BaseException:
         log.close()
         raise
+
+
+def _definition(log: StepLog) -> StateDefinition | None:
+    """Return what the state in a folder is of, if there is any that says so."""
+    said = None if log.passes is None else log.base.definition
+    return None if said is None else StateDefinition.listed(said)
+
+
+def definition_of(executor: EmbeddedExecutor, before: StateDefinition | None) -> tuple[StateDefinition, OperatorPrints]:
+    """Return what the state of an executor is of, and that in which functions are called as they were before."""
+    prints = operator_prints(executor.graph, None if before is None else before.functions)
+    return StateDefinition.of(executor.compiled, prints), prints
+
+
+def kept_inputs(log: StepLog, before: StateDefinition | None, graph: Graph) -> list[str]:
+    """Return the inputs whose contents are held: all new ones, and others if they were held from their start."""
+    if log.passes is None:
+        return list(graph.inputs)
+    held = {} if before is None else {name: one.holder is not None for name, one in before.inputs.items()}
+    return [] if before is None else [name for name in graph.inputs if held.get(name, True)]
+
+
+def _not_held(log: StepLog, state: State) -> set[str]:
+    """Return the names of arrangements of what inputs held, where that is not held any more."""
+    before = _definition(log)
+    was = set() if before is None else {f"{one.holder}/spine" for one in before.inputs.values()}
+    return was - state.spill_store.spines.keys()
+
+
+def plan_of(plan: GraphPlan, folder: str | os.PathLike[str]) -> MigrationPlan:
+    """Return what starting a graph on a folder comes to; nothing is changed."""
+    path = local_folder(folder)
+    log = _opened(path)
+    try:
+        before = _definition(log)
+        if before is None:
+            msg = f"{path} holds state of an earlier version of tidemill: expected state that says what it is of"
+            raise StateError(msg)
+        graph = plan.after(log.base.passes if plan.is_default else plan.passes)
+        kept = kept_inputs(log, before, graph)
+        state = State.of(graph, log.base.keep, plan.passes, IN_MEMORY, folder=path, threads=1, kept=kept)
+        now, _ = definition_of(state.executor, before)
+        migration = Migration(state.executor, state.frontiers, state.spill_store, before, now, path)
+        return MigrationPlan.of(migration, log.checkpoint_content())
+    finally:
+        log.close()
+
+
+def held_in(folder: str | os.PathLike[str]) -> str:
+    """Return what a folder of state holds, for people to read."""
+    log = _opened(local_folder(folder))
+    try:
+        saved, base, last = log.checkpoint_content(), log.base, log.last
+        header: Mapping[str, Any] = {} if saved is None else saved.header
+        if saved is not None:
+            saved.arrays.close()
+        size = sum(path.stat().st_size for path in log.folder.rglob("*") if path.is_file())
+        steps = f"{last.step} steps, {log.steps_since_base} of them since the last checkpoint"
+        lines = [
+            f"{log.folder}: {steps}, {size / 1e6:,.1f} MB",
+            *(f"  input {name!r}: up to {_times(t)}" for name, t in header.get("frontiers", {}).items()),
+        ]
+        before, rows = _definition(log), header.get("rows", {})
+        titles = {} if before is None else before.titles
+        lines += [f"  {rows.get(place, 0):>12,} rows: {title}" for place, title in titles.items()]
+        kept = "" if before is None else ", ".join(map(repr, before.kept))
+        lines.append(f"  inputs whose rows are kept: {kept or 'none'}; written with keep={base.keep}")
+        return "\n".join(lines)
+    finally:
+        log.close()
+
+
+def _times(frontier: Any) -> str:
+    return str(Antichain(map(tuple, frontier))).removeprefix("Antichain") if frontier else "the end"
+
+
+def _opened(path: Path) -> StepLog:
+    if not path.is_dir():
+        msg = f"{path} is not there: expected a folder of state"
+        raise StateError(msg)
+    log = StepLog(path)
+    if log.passes is None:
+        log.close()
+        msg = f"{path} holds nothing: expected a folder of state"
+        raise StateError(msg)
+    return log
+
+
+def _require_no_change(plan: MigrationPlan, folder: Path) -> None:
+    if plan.changes:
+        msg = (
+            f"{folder} holds the state of another version of this dataflow, and migrate='ask' was said: with "
+            f"migrate='auto' it would be made that of this one, as follows\n{plan}"
+        )
+        raise StateError(msg)
+
+
+def _commit(migration: Migration, log: StepLog, recorder: StepRecorder) -> None:
+    """Have the state be that of the new version, and what its outputs changed by be read as changes."""
+    saved, executor, frontiers = log.checkpoint_content(), migration.executor, migration.frontiers
+    changes = migration.changes(saved, is_last=log.steps_since_base == 0) if log.last.step else {}
+    if saved is not None:
+        saved.arrays.close()
+    recorder.migrate(changes)
+    for name, block in changes.items():
+        node = executor.graph.outputs[name]
+        operator = executor.compiled.outputs[node]
+        if node.changes is False:
+            continue
+        if block is None:
+            _LOG.warning("%s: changes of %r begin with all that it holds: what it held is not known", log.folder, name)
+        operator.forget_unread(operator.spine.all_updates() if block is None else block)
+        frontiers.read[node] = Antichain.minimum(frontiers.users)
 
 
 def _restored(state: State, saved: Saved) -> State:
@@ -131,16 +280,23 @@ def _restored(state: State, saved: Saved) -> State:
     return attrs.evolve(state, steps=saved.steps, sources=saved.sources)
 
 
-def _recover(log: StepLog, state: State) -> int:
+def _recover(log: StepLog, state: State, migration: Migration | None) -> int:
     """Bring state to where the log ends, and return how many rows were queued again for that."""
     spill_store, inputs = state.spill_store, state.executor.graph.inputs
     saved = log.checkpoint_content()
-    if saved is not None:
+    if migration is not None:
+        migration.require_inputs()
+        if saved is not None:
+            migration.restore(saved)
+            migration.load()
+            state.large_changes.restore(migration.large(saved), inputs)
+    elif saved is not None:
         saved.restore(state.executor.compiled, state.frontiers)
         state.executor.restored()
-        spill_store.store.restore(saved.header.get("cold", {}), spill_store.spines)
+        gone = _not_held(log, state)
+        spill_store.restore(saved.header.get("cold", {}), lambda name: None if name in gone else name)
         state.large_changes.restore(saved.header.get("large", ()), inputs)
-    if log.is_checkpointed:  # else steps to come refer to files that nothing else does
+    if log.is_checkpointed and migration is None:  # else steps to come refer to files that nothing else does
         spill_store.may_sweep = True
         spill_store.sweep()
     rows = 0
@@ -159,7 +315,8 @@ def _recover(log: StepLog, state: State) -> int:
         rows += sum(event["rows"] for event in header["events"])
         spill_store.make_room()
         state.executor.tidy()
-    spill_store.may_sweep = True
+    if migration is None:  # else what the state was is needed until it is committed
+        spill_store.may_sweep = True
     if log.last.step:  # else what is complete from the start was not read by anybody
         for operator in state.executor.compiled.outputs.values():
             operator.forget_unread()
@@ -171,6 +328,7 @@ def _replay(state: State, header: Mapping[str, Any], arrays: Mapping[str, Any]) 
     """Queue again what a record holds, and take its step."""
     executor, frontiers, large_changes = state.executor, state.frontiers, state.large_changes
     inputs = executor.graph.inputs
+    said = with_new(header["frontiers"], inputs, frontiers.users)
     for change in replayed(header["events"], arrays, inputs):
         if change is None:
             executor.discard()
@@ -179,14 +337,14 @@ def _replay(state: State, header: Mapping[str, Any], arrays: Mapping[str, Any]) 
             large_changes.queue(change[1])
         else:
             executor.queue(*change)
-    move = frontiers.move({inputs[n]: Antichain(map(tuple, f)) for n, f in header["frontiers"].items()})
+    move = frontiers.move({inputs[n]: Antichain(map(tuple, f)) for n, f in said.items()})
     large_changes.bring_in(large_changes.due(move.needed))
     executor.step(move.needed)
     executor.commit(move.since)
     frontiers.settle(move)
 
 
-def _local(state: str | os.PathLike[str]) -> Path:
+def local_folder(state: str | os.PathLike[str]) -> Path:
     """Return a folder of this machine, which stays the same where this process goes to another one."""
     text = os.fspath(state)
     scheme, separator, rest = text.partition("://")

@@ -52,10 +52,8 @@ class StepLog:
         """Why this process is not the owner any more, or not sure whether the last commit is there."""
         self._segment: Segment | None = None
         """The file that this process writes to; None before it commits."""
-        self._functions: Mapping[str, Any] | None = None
-        """What is known of the users' functions that the next base is of."""
-        self._outputs: Mapping[str, Any] | None = None
-        """The outputs' columns that the next base says."""
+        self._base: Base | None = None
+        """What the next base is of."""
         self.carry: Callable[[Base], tuple[tuple[str, str, int], ...]] = lambda base: base.kept
         """What writes changes of outputs that are still wanted to files, and returns all of these for the next base."""
         try:
@@ -109,14 +107,25 @@ class StepLog:
         """Whether there is nothing in the log since the last checkpoint."""
         return len(self._entries) == 1
 
-    def begin(self, graph: Graph, keep: int, passes: tuple[str, ...]) -> None:
-        """Begin with nothing, or go on from what is there, if it is of this graph after these passes."""
-        self._outputs = OutputShapes.of(graph).text()
+    def begin(
+        self,
+        graph: Graph,
+        keep: int,
+        passes: tuple[str, ...],
+        definition: Mapping[str, Any] | None = None,
+        *,
+        changes: bool = False,
+    ) -> None:
+        """Begin with nothing, or go on from what is there, if it is of this graph after these passes, or ``changes``.
+
+        What is written from then on is of this graph.
+        """
+        outputs = OutputShapes.of(graph).text()
         if self.passes is None:
-            self._functions = require_same_functions(None, graph, str(self.folder), "")
-            description = tuple(describe(graph))
-            base = Base(uuid.uuid4().hex, keep, passes, description, None, None, self._functions, self._outputs)
-            nothing = Commit(number=0, step=0, sources={}, changelogs={}, shown=(), base=base)
+            functions = require_same_functions(None, graph, str(self.folder), "")
+            description, id_ = tuple(describe(graph)), uuid.uuid4().hex
+            self._base = Base(id_, keep, passes, description, None, None, functions, outputs, definition=definition)
+            nothing = Commit(number=0, step=0, sources={}, changelogs={}, shown=(), base=self._base)
             self._writing("nothing was begun", lambda: self._put(nothing))
             return
         if passes != self.passes:
@@ -126,7 +135,7 @@ class StepLog:
             )
             raise StateError(msg)
         different = difference(self.base.graph, graph)
-        if different is not None:
+        if different is not None and not changes:
             msg = (
                 f"{self.folder} holds the state of another dataflow: {different}; start it with the flow it was "
                 "made with (and with why=True if it was then), or give this one another folder"
@@ -138,13 +147,17 @@ class StepLog:
             )
             raise StateError(msg)
         else_do = "give this one another folder, and load that anew"
-        self._functions = require_same_functions(self.base.functions, graph, str(self.folder), else_do)
+        before = None if changes else self.base.functions
+        functions = require_same_functions(before, graph, str(self.folder), else_do)
+        said = tuple(describe(graph))
+        now = attrs.evolve(self.base, passes=passes, graph=said, functions=functions, definition=definition)
+        self._base = attrs.evolve(now, outputs=outputs)
         self.sweep()
 
     @property
     def knows_functions(self) -> bool:
         """Whether what the base says of the users' functions is what is known of them now."""
-        return (self.base.functions or {}) == self._functions
+        return self._base is not None and (self.base.functions or {}) == self._base.functions
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -207,11 +220,9 @@ class StepLog:
 
         def write() -> None:
             checksum = save(self.folder / name)
-            kept, functions, outputs = self.carry(self.base), self._functions, self._outputs
-            base = attrs.evolve(
-                self.base, file=name, checksum=checksum, functions=functions, outputs=outputs, kept=kept
-            )
-            self._put(attrs.evolve(commit, base=base))
+            assert self._base is not None  # it has begun
+            kept = self.carry(self.base)
+            self._put(attrs.evolve(commit, base=attrs.evolve(self._base, file=name, checksum=checksum, kept=kept)))
 
         self._writing(failed, write)
         self.sweep()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from tidemill.dataflow.composites import DeltaJoin
@@ -42,11 +42,12 @@ from tidemill.renderer.embedded.operators import (  # noqa: F401 - they fill the
 )
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.delta_join import DeltaJoinOperator
-from tidemill.renderer.embedded.operators.input_output import InputOperator, OutputOperator
+from tidemill.renderer.embedded.operators.input_output import ContentsOperator, InputOperator, OutputOperator
 from tidemill.renderer.embedded.operators.join import JoinOperator
 from tidemill.renderer.embedded.operators.large_tables import large_tables
 from tidemill.renderer.embedded.operators.linear import EnterWire, FilterOperator, MapOperator, ProjectWire
 from tidemill.renderer.embedded.operators.threshold import UniqueCheck
+from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
 from tidemill.renderer.embedded.schedule import Frontier, Operator, Region, Schedule
 from tidemill.renderer.embedded.windows import on_close  # noqa: F401 - it fills the table, too
@@ -57,9 +58,12 @@ __all__ = ["FACTORIES", "Compiled"]  # the table is for others once it is filled
 class Compiled:
     """A graph's operators, and the frontiers they share."""
 
-    def __init__(self, graph: Graph, progress: Progress) -> None:
+    def __init__(
+        self, graph: Graph, progress: Progress, *, kept: Collection[str] = (), interner: Interner | None = None
+    ) -> None:
+        """Make them. What the inputs hold that are ``kept`` is, for operators to come; codes are of the interner."""
         self.graph = graph
-        self.interner = Interner()
+        self.interner = Interner() if interner is None else interner
         self.frontiers: dict[Reach, Frontier] = {}
         self._progress = progress
         self._example: dict[Frontier, Node] = {}
@@ -73,8 +77,12 @@ class Compiled:
         self.outputs: dict[Output, OutputOperator] = {}
         self.checks: dict[Node, UniqueCheck] = {}
         """What holds the rows of inputs declared unique."""
+        self.holders: dict[Node, Operator] = {}
+        """What holds the contents of each input that is kept."""
         for node in graph.nodes:
             self._add(node)
+        for name in kept:
+            self._hold(graph.inputs[name])
         self._wire()
         self.forgetting = Forgetting(self.operators, forgetting(graph))
         """What spines are told of rows that nobody asks for any more."""
@@ -144,6 +152,24 @@ class Compiled:
             assert isinstance(node, Output)
             self.outputs[node] = operator
 
+    def _hold(self, node: Input) -> None:
+        """Have what an input holds be found: where it is anyway, or in an operator of its own."""
+        self.schedule.kept_since = Antichain.minimum(self.schedule.users)
+        operator = self.inputs[node]
+        arranged = [self.operators[r] for r, _ in self.graph.consumers(node) if isinstance(r, Arrange)]
+        shared = [a for a in arranged if isinstance(a, ArrangeOperator) and not a.drops_nulls]
+        if isinstance(operator, UpsertInputOperator):
+            self.holders[node] = operator
+        elif shared:
+            self.holders[node] = shared[0]
+            shared[0].holds_input = True
+        else:
+            contents = ContentsOperator(node, operator.region)
+            contents.place = node.id + 0.25
+            operator.region.items[contents.place] = contents
+            operator.consumers.append((contents, 0))
+            self.holders[node] = contents
+
     def _wire(self) -> None:
         for node, operator in self.operators.items():
             operator.consumers += [(self.operators[reader], port) for reader, port in self.graph.consumers(node)]
@@ -157,7 +183,8 @@ class Compiled:
         for source_node, source_operator in self.inputs.items():
             source_operator.may_repeat = _may_repeat(source_operator)
             source_operator.consolidated = not source_operator.may_repeat
-            source_operator.large_tables = large_tables(self.graph, source_node, self.interner)
+            if source_node not in self.holders:  # else all of each table is held
+                source_operator.large_tables = large_tables(self.graph, source_node, self.interner)
         for node, operator in self.operators.items():
             # A Variable has its Feedback alone, which consolidates.
             if isinstance(node, _PASSING) or _keeps_apart(node):
@@ -202,7 +229,7 @@ def _keeps_apart(node: Node) -> bool:
 def _takes_repeated(operator: Operator) -> bool:
     if isinstance(operator, ReduceOperator):
         return not operator.logic.consolidates
-    return isinstance(operator, ArrangeOperator) and operator.may_repeat
+    return isinstance(operator, ContentsOperator) or (isinstance(operator, ArrangeOperator) and operator.may_repeat)
 
 
 _BILINEAR: Final = (DeltaJoinOperator, JoinOperator)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -19,17 +19,19 @@ from tidemill.errors import ExpressionError
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.interned import InternedSweeper
-from tidemill.renderer.embedded.kernels.codec import decode, decode_rows
+from tidemill.renderer.embedded.kernels.codec import Interner, decode, decode_rows
 from tidemill.renderer.embedded.kernels.few_in_order import few_in_order
 from tidemill.renderer.embedded.kernels.pages import Reuse
 from tidemill.renderer.embedded.kernels.threads import SETTING
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Times, UpdateArray, consolidated
+from tidemill.renderer.embedded.operators.input_output import ContentsOperator
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.embedded.schedule import Frontier, Operator
 from tidemill.renderer.embedded.state import operators_of, save
 from tidemill.renderer.embedded.tracer import Tracer
 from tidemill.renderer.runs.determinism import suspects, warn_of_ghosts
+from tidemill.renderer.runs.frontiers import behind
 from tidemill.renderer.runs.metrics import Memory, Metrics, OperatorMetrics
 from tidemill.renderer.runs.progress import OperatorProgress
 from tidemill.renderer.runs.step_events import OperatorTrace
@@ -41,10 +43,23 @@ class EmbeddedExecutor:
 
     is_replayable = True
 
-    def __init__(self, graph: Graph, progress: Progress, *, threads: int = 1) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        progress: Progress,
+        *,
+        threads: int = 1,
+        kept: Collection[str] = (),
+        keep: int = 0,
+        interner: Interner | None = None,
+    ) -> None:
+        """Make it. What the inputs hold that are ``kept`` can be loaded into others, at times that ``keep`` keeps."""
         self.graph = graph
         self._threads = threads
-        self.compiled = Compiled(graph, progress)
+        self._keep = keep
+        self._stepped: Mapping[Input, Antichain] = {}
+        """The inputs' frontiers after the step at hand."""
+        self.compiled = Compiled(graph, progress, kept=kept, interner=interner)
         self._sweeper = InternedSweeper(self.compiled)
         self._suspects = suspects(graph)
         self._delays = progress.delays
@@ -106,7 +121,7 @@ class EmbeddedExecutor:
 
     def release(self, frontiers: Mapping[Input, Antichain]) -> None:
         """Begin a step: let go what is queued at times that are not beyond these frontiers."""
-        self._outstanding = {}
+        self._outstanding, self._stepped = {}, frontiers
         self._counted = [(o, o.records_in, o.records_out) for o in self.compiled.operators.values()]
         self._set_uppers(self.compiled.uppers(frontiers))
         for port in list(self.compiled.schedule.pending):
@@ -127,10 +142,18 @@ class EmbeddedExecutor:
             frontier.lower = frontier.upper
         for output, operator in self.compiled.outputs.items():
             operator.readers_since = since[output]
+        if self.compiled.holders:
+            self.keep_since(self._stepped)
         schedule.transaction.commit()
         self.compiled.forgetting.end_step()
         if ended:
             self._drop_ended()
+
+    def keep_since(self, frontiers: Mapping[Input, Antichain]) -> None:
+        """Have times stay distinguishable for operators to come that are complete where these inputs are."""
+        meet = Antichain([t for frontier in frontiers.values() for t in frontier.elements])
+        if meet.elements:
+            self.compiled.schedule.kept_since = behind(meet, self._keep)
 
     def rollback(self) -> None:
         schedule = self.compiled.schedule
@@ -292,6 +315,8 @@ class EmbeddedExecutor:
         waiting = sum(p.waiting for p in o.ports)
         check = self.compiled.checks.get(node)  # a unique input holds its rows, to check them
         holding = [o] if check is None else [o, check]
+        holder = self.compiled.holders.get(node)
+        holding += [holder] if isinstance(holder, ContentsOperator) else []
         return OperatorMetrics(
             node.id,
             node.kind,

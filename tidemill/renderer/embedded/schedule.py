@@ -54,8 +54,14 @@ class Schedule:
         """Takes down what operators do, while events are logged."""
         self.asked: Callable[[], None] | None = None
         """What somebody who watches has asked for: done before the next operator's turn, by the thread of the step."""
+        self.kept_since: Antichain | None = None
+        """Times beyond it stay distinguishable for operators to come, which are loaded; None where none are to come."""
         self.most_pairs: int | None = None
         """How many pairs a join may make at once, if there is a limit: more are an error, and are not made."""
+
+    def kept(self, since: Antichain) -> Antichain:
+        """Return up to where times may be compacted where operators need no more, but others to come may."""
+        return since if self.kept_since is None else since.meet(self.kept_since)
 
 
 class Frontier:

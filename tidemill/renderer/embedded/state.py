@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.dataflow.fingerprint import describe, difference, require_same_functions
+from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError
 from tidemill.renderer.embedded import array_file as container
 from tidemill.renderer.embedded.compile import Compiled
@@ -42,7 +44,16 @@ def save(
     ``header`` says where the run is. With ``spilled`` it is what is held in memory; this and ``large`` say where the
     rest is.
     """
-    whole = {"graph": describe(compiled.graph), **header, "cold": spilled or {}, "large": large}
+    rows = {str(o.place): size for o in operators_of(compiled.root) if (size := o.state_rows)}
+    kept_since = compiled.schedule.kept_since
+    whole = {
+        "graph": describe(compiled.graph),
+        **header,
+        "cold": spilled or {},
+        "large": large,
+        "rows": rows,
+        "kept_since": None if kept_since is None else kept_since.elements,
+    }
     return container.write(path, whole, _arrays(compiled, whole=spilled is None))
 
 
@@ -89,27 +100,46 @@ class Saved:
         if "functions" in self.header:  # a folder's are in its log
             require_same_functions(self.header["functions"], compiled.graph, str(self.path), "start a new run")
         frontiers.restore(self.header)
-        for frontier, upper in compiled.uppers(dict(frontiers.needed)).items():
-            frontier.upper = frontier.lower = upper
+        self.place(compiled, frontiers)
+        self.fill(compiled, lambda place: place, make_room)
+        if not self.later:
+            self.arrays.close()
+
+    def fill(
+        self,
+        compiled: Compiled,
+        place_of: Callable[[str], str | None],
+        make_room: Callable[[], object] | None = None,
+    ) -> None:
+        """Give operators what was saved of those whose places are said for theirs; nothing where that is None."""
         names = _names_by_owner(self.arrays)
         compiled.interner.load_later(lambda interner: _load_interned(interner, self._some(names["interned"])))
         if not self.later:
             compiled.interner.load()
-        for output, outlet in compiled.outputs.items():
-            outlet.readers_since = frontiers.since[output]
         for operator in operators_of(compiled.root):
-            owned = names[f"operators/{operator.place}"]
-            _load(operator, self._stored(owned), later=self.later)
+            owned = names[f"operators/{place_of(str(operator.place))}"]
+            load_operator(operator, self._stored(owned), later=self.later)
             if make_room is not None:
                 make_room()
-        if not self.later:
-            self.arrays.close()
 
     def _some(self, names: Iterable[tuple[str, str]]) -> dict[str, Any]:
         return {name: self.arrays[key] for name, key in names}
 
     def _stored(self, names: Iterable[tuple[str, str]]) -> dict[str, Stored]:
         return {name: (self.arrays.columns(key), partial(self.arrays.__getitem__, key)) for name, key in names}
+
+    def place(self, compiled: Compiled, frontiers: Frontiers, needed: Mapping[Input, Antichain] | None = None) -> None:
+        """Bring operators to where frontiers are that were restored from the header, without what they hold."""
+        for frontier, upper in compiled.uppers(dict(frontiers.needed if needed is None else needed)).items():
+            frontier.upper = frontier.lower = upper
+        for output, outlet in compiled.outputs.items():
+            outlet.readers_since = frontiers.since[output]
+        if compiled.holders and self.header.get("kept_since") is not None:
+            compiled.schedule.kept_since = Antichain(map(tuple, self.header["kept_since"]))
+
+    def of_operator(self, place: str) -> dict[str, UpdateArray]:
+        """Return what was saved of the operator at a place, in memory then."""
+        return self._some(_names_by_owner(self.arrays)[f"operators/{place}"])
 
 
 def kept_otherwise(what: str) -> StateError:
@@ -137,13 +167,13 @@ def operators_of(region: Region) -> Iterator[Operator]:
 def _arrays(compiled: Compiled, *, whole: bool) -> Iterator[tuple[str, Any]]:
     """Iterate over what is to be written, of one operator after the other: it need not all be in memory."""
     for operator in operators_of(compiled.root):
-        for name, array in _dump(operator, whole=whole).items():
+        for name, array in dump_operator(operator, whole=whole).items():
             yield f"operators/{operator.place}/{name}", array
     for name, array in _dump_interned(compiled.interner).items():
         yield f"interned/{name}", array
 
 
-def _dump(operator: Operator, *, whole: bool) -> dict[str, UpdateArray]:
+def dump_operator(operator: Operator, *, whole: bool) -> dict[str, UpdateArray]:
     """Return what an operator holds. Changes that were not read are in the whole alone: folders' runs begin anew."""
     found = {name: s.all_updates() if whole else s.updates_in_memory() for name, s in operator.spines().items()}
     for i, port in enumerate(operator.ports):
@@ -155,7 +185,13 @@ def _dump(operator: Operator, *, whole: bool) -> dict[str, UpdateArray]:
     return {name: block for name, block in found.items() if block.shape[1]}
 
 
-def _load(operator: Operator, saved: dict[str, Stored], *, later: bool) -> None:
+def in_memory(blocks: Mapping[str, UpdateArray]) -> dict[str, Stored]:
+    """Return what `dump_operator` returned as `load_operator` takes it."""
+    return {name: (block.shape[1], partial(lambda block: block, block)) for name, block in blocks.items()}
+
+
+def load_operator(operator: Operator, saved: Mapping[str, Stored], *, later: bool = False) -> None:
+    """Give an operator that was just made what `dump_operator` returned of it; ``later`` reads it when looked at."""
     spines = operator.spines()
     for name in saved:
         if name not in spines and not name.startswith("port") and name != _UNREAD:
@@ -238,7 +274,7 @@ def saved_interner(saved: Saved) -> Interner:
     return interner
 
 
-def _names_by_owner(keys: Iterable[str]) -> Mapping[str, list[tuple[str, str]]]:
+def _names_by_owner(keys: Iterable[str]) -> defaultdict[str, list[tuple[str, str]]]:
     """Return the names of arrays, each with its key, by what holds them: an operator, or the interned values."""
     found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for key in keys:

@@ -55,6 +55,8 @@ class Frontiers:
         """Up to where each output's changes have been read."""
         self.step_refused = False
         """Whether the last step could not be taken: updates at times that were to be closed may be corrected."""
+        self._floor: Mapping[Input, Antichain] = {}
+        """Up to where inputs were worked in by a version of the dataflow that needed more of them; mostly nothing."""
         self._of: dict[Node, Antichain] = {}
         """The frontiers of all nodes, once one was asked for after a step."""
 
@@ -64,6 +66,10 @@ class Frontiers:
         return Move(inputs, self._needed(inputs), self._since(inputs))
 
     def _needed(self, inputs: Mapping[Input, Antichain]) -> Mapping[Input, Antichain]:
+        found = self._shown(inputs)
+        return {n: f.join(self._floor[n]) for n, f in found.items()} if self._floor else found
+
+    def _shown(self, inputs: Mapping[Input, Antichain]) -> Mapping[Input, Antichain]:
         if not self.progress.delays and (not inputs or common(inputs.values()) is not None):  # none is ahead
             return inputs
         return self.progress.needed(self.graph.outputs.values(), inputs)
@@ -76,9 +82,14 @@ class Frontiers:
             frontier = frontiers[output]
             if frontier is not last:
                 last = frontier
-                kept = Antichain([tuple([max(0, c - 1 - self.keep) for c in t]) for t in frontier.elements])
+                kept = behind(frontier, self.keep)
             found[output] = kept if frontier.elements else since
         return found
+
+    def since_at(self, inputs: Mapping[Input, Antichain], closed: Mapping[str, Antichain]) -> dict[Output, Antichain]:
+        """Return from where on outputs' times are told apart; said by name, where all times are complete."""
+        frontiers = self.progress.user_frontiers(self.since, inputs)
+        return {o: s if frontiers[o].elements else closed[o.name] for o, s in self._since(inputs).items()}
 
     def settle(self, move: Move) -> None:
         """Be there: the step was taken."""
@@ -99,6 +110,7 @@ class Frontiers:
             "keep": self.keep,
             "frontiers": {n.name: f.elements for n, f in frontiers.items()},
             "since": {n.name: f.elements for n, f in self._since(frontiers).items()},
+            "needed": {n.name: f.elements for n, f in self._needed(frontiers).items()},
         }
 
     def reading(self) -> dict[str, Any]:
@@ -110,6 +122,9 @@ class Frontiers:
         self.keep = header["keep"]
         inputs = {self.graph.inputs[n]: _antichain(f) for n, f in header["frontiers"].items()}
         since = {self.graph.outputs[n]: _antichain(f) for n, f in header["since"].items()}
+        if "needed" in header:  # else it is of before an operator could be new
+            needed = {self.graph.inputs[n]: _antichain(f) for n, f in header["needed"].items()}
+            self._floor = {} if needed == self._shown(inputs) else needed
         self.settle(Move(inputs, self._needed(inputs), since))
         self.begin_reading()
         self.read.update({self.graph.outputs[n]: _antichain(f) for n, f in header.get("read", {}).items()})
@@ -228,6 +243,11 @@ class Frontiers:
             msg = "advance() closes nothing: all inputs are closed"
             raise TimeError(msg)
         return self.advanced_to(min(fronts, default=0) + 1)
+
+
+def behind(frontier: Antichain, keep: int) -> Antichain:
+    """Return from where on times stay distinguishable at a frontier, where so many before the last one are to."""
+    return Antichain([tuple([max(0, c - 1 - keep) for c in t]) for t in frontier.elements])
 
 
 def _antichain(elements: Any) -> Antichain:

@@ -45,6 +45,8 @@ class ArrangeOperator(Operator):
         self.before = self.spine.view
         """The view of the spine before the latest updates."""
         self.readers: list[Operator] = []
+        self.holds_input = False
+        """Whether it is where an input's contents are found."""
         self.may_repeat = False
         """Whether nobody minds many updates that are not consolidated."""
         self.few_are_consolidated = False
@@ -77,7 +79,7 @@ class ArrangeOperator(Operator):
         since = self.frontier.lower
         for reader in self.readers:
             since = since.meet(reader.frontier.lower)
-        return since
+        return self.schedule.kept(since) if since.elements or self.holds_input else since
 
     def spines(self) -> dict[str, Spine]:
         return {"spine": self.spine}

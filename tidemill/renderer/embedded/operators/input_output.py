@@ -140,6 +140,33 @@ class InputOperator(Operator):
             self.emit(updates, self.region.now)
 
 
+class ContentsOperator(Operator):
+    """What an input holds, kept for operators that a later version of the dataflow has."""
+
+    takes_rows = True
+
+    def __init__(self, node: Input, region: Region) -> None:
+        super().__init__(node, region, (len(node.schema),))
+        types, users = [f.dtype for f in node.schema], self.schedule.users
+        layout = UpdateLayout(tuple(range(len(types))), types, users, users)
+        self.spine = Spine(layout, self.since, self.schedule.transaction, _MOST_IN_TAIL)
+
+    def run(self) -> None:
+        updates = self.ports[0].take_rows()
+        if updates is None:
+            return
+        if len(updates[-1]) > _MOST_IN_TAIL:
+            self.spine.append_rows(list(updates))
+        else:
+            self.spine.append(stack(updates) if isinstance(updates, list) else updates)
+
+    def since(self) -> Antichain:
+        return self.schedule.kept(self.frontier.lower)
+
+    def spines(self) -> dict[str, Spine]:
+        return {"spine": self.spine}
+
+
 @operator_of(Output)
 class OutputOperator(Operator):
     """Output: keeps the contents, the updates that were not read yet, and, where told to, those of the current step."""

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
 from tidemill.renderer.embedded.compile_context import CompileContext
 from tidemill.renderer.embedded.kernels.codec import FEW, Interner, encode, encode_row
@@ -180,6 +181,9 @@ class UpsertInputOperator(InputOperator):
             rows[:k, owner] = found[:k]
             rows[k, owner] = 1
         return rows
+
+    def since(self) -> Antichain:
+        return self.schedule.kept(self.frontier.lower)
 
     def spines(self) -> dict[str, Spine]:
         return {"spine": self.rows}

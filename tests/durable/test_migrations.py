@@ -1,0 +1,368 @@
+"""A changed dataflow on a folder of state: what is equal is kept, what is gone dropped, only what is new is loaded."""
+
+from collections import Counter
+
+import pyarrow.parquet as pq
+import pytest
+from support.user_modules import user_modules  # noqa: F401 - a fixture
+
+import tidemill as tm
+from tidemill.cli import main
+from tidemill.errors import EngineError, StateError
+
+ORDERS = {"id": "int64", "region": "string", "amount": "int64"}
+ROWS = [(1, "north", 3), (2, "north", 4), (3, "south", 5)]
+
+
+def shop(orders=None, people=None, **views):
+    """A dataflow with a view for each function of the two inputs."""
+    flow = tm.Dataflow("shop")
+    given = flow.input("orders", ORDERS if orders is None else orders)
+    others = flow.input("people", people or {"region": "string", "name": "string"}, key="region")
+    for name, view in views.items():
+        flow.output(name, view(given, others))
+    return flow
+
+
+def total(orders, _):
+    return orders.group_by("region").agg(total=tm.sum("amount"))
+
+
+def most(orders, _):
+    return orders.group_by("region").agg(total=tm.max("amount"))
+
+
+def named(orders, people):
+    return orders.join(people, on="region").select("id", "name")
+
+
+@pytest.fixture
+def state(tmp_path):
+    """A folder whose last step is in the checkpoint, of a view of sums."""
+    folder = tmp_path / "state"
+    fill(shop(total=total), folder)
+    return folder
+
+
+def fill(flow, folder, **options):
+    with flow.start(tm.Embedded(folder, **options)) as run:
+        run.insert("orders", ROWS)
+        run.upsert("people", [("north", "Ada"), ("south", "Bo")])
+        run.advance()
+        run.delete("orders", ROWS[:1])
+        run.advance()
+        run.checkpoint()
+
+
+def contents(flow, folder, **options):
+    with flow.start(tm.Embedded(folder), **options) as run:
+        return {name: list(run.snapshot(name)) for name in flow.graph.outputs}
+
+
+TOTAL = [("north", 4), ("south", 5)]
+
+
+def test_a_new_view_is_loaded_and_appears_in_changes(state):
+    flow = shop(total=total, named=named)
+    plan = flow.plan(state)
+    assert (len(plan.new), len(plan.dropped)) == (
+        3,
+        0,
+    )  # the arrangement of orders by region, that of people, the output
+    assert plan.rows == 4
+    assert "rows to load: 4 " in str(plan)
+    with flow.start(tm.Embedded(state), migrate="auto") as run:
+        assert list(run.snapshot("named")) == [(2, "Ada"), (3, "Bo")]
+        assert Counter(row for row, _, diff in run.changes("named") if diff > 0) == Counter([(2, "Ada"), (3, "Bo")])
+        assert not list(run.changes("total"))
+        run.upsert("people", [("north", "Cy")])
+        run.advance()
+        assert list(run.changes("named")) == [((2, "Ada"), 2, -1), ((2, "Cy"), 2, 1)]
+    with flow.start(tm.Embedded(state), migrate="refuse") as run:
+        assert not list(run.changes("named"))
+
+
+def test_kept_operators_do_no_work(tmp_path):
+    calls = []
+
+    def doubled(row):
+        calls.append(row)
+        return (row.region, 2 * row.amount)
+
+    def view(orders, _):
+        return (
+            orders.map_rows(doubled, {"region": "string", "n": "int64"}, version="1")
+            .group_by("region")
+            .agg(n=tm.sum("n"))
+        )
+
+    fill(shop(view=view), tmp_path)
+    calls.clear()
+    assert contents(shop(total=total, view=view, named=named), tmp_path)["view"] == [("north", 8), ("south", 10)]
+    assert not calls
+
+
+def test_what_reads_a_kept_operator_is_loaded_from_that(state):
+    """Not from the orders: what the output shows is what the new view reads."""
+
+    def over(orders, people):
+        return total(orders, people).filter("total > 4")
+
+    flow = shop(total=total, over=over)
+    assert flow.plan(state).rows == 2
+    assert contents(flow, state)["over"] == [("south", 5)]
+
+
+def test_renamed_and_reordered_outputs_cost_nothing(tmp_path):
+    fill(shop(a=total, b=most, c=named), tmp_path)
+    flow = shop(z=named, b=most, y=total)
+    plan = flow.plan(tmp_path)
+    assert not plan.changes
+    assert plan.rows == 0
+    with flow.start(tm.Embedded(tmp_path), migrate="ask") as run:
+        assert list(run.snapshot("y")) == TOTAL
+        assert [list(run.changes(name)) for name in "zby"] == [[], [], []]
+
+
+def test_a_column_that_nothing_reads_costs_nothing(state):
+    flow = shop(orders={"note": "string", **ORDERS}, total=total)
+    assert flow.plan(state).dropped == flow.plan(state).new == ("contents of Input 'orders'",)
+    with flow.start(tm.Embedded(state)) as run:
+        run.insert("orders", [("gift", 4, "north", 1)])
+        run.advance()
+        assert list(run.snapshot("total")) == [("north", 5), ("south", 5)]
+    notes = shop(orders={"note": "string", **ORDERS}, notes=lambda orders, _: orders.select("id", "note"))
+    assert contents(notes, state) == {"notes": [(2, None), (3, None), (4, "gift")]}
+    assert contents(shop(total=total), state) == {"total": [("north", 5), ("south", 5)]}  # and it may go again
+
+
+def test_a_column_that_came_between_a_checkpoint_and_the_end(state):
+    """What the log holds has the columns of before."""
+    with shop(total=total).start(tm.Embedded(state)) as run:
+        run.insert("orders", [(7, "west", 7)])
+        run.upsert("people", [("west", "Di")])
+        run.advance()
+    people = {"region": "string", "age": "int64", "name": "string"}
+    flow = shop(orders={"note": "string", **ORDERS}, people=people, total=total, people_=lambda _, people: people)
+    assert contents(flow, state) == {
+        "total": [*TOTAL, ("west", 7)],
+        "people_": [("north", None, "Ada"), ("south", None, "Bo"), ("west", None, "Di")],
+    }
+
+
+def test_a_changed_view_gives_the_difference(state):
+    with shop(total=most).start(tm.Embedded(state)) as run:
+        assert list(run.snapshot("total")) == TOTAL
+        assert not list(run.changes("total"))  # the sum was of one order each
+    with shop(total=lambda orders, _: orders.group_by("region").agg(total=tm.count())).start(tm.Embedded(state)) as run:
+        found = Counter()
+        for row, _, diff in run.changes("total"):
+            found[row] += diff
+        assert found == {("north", 4): -1, ("south", 5): -1, ("north", 1): 1, ("south", 1): 1}
+
+
+def test_what_a_changed_view_held_may_not_be_known(state, caplog):
+    with shop(total=total).start(tm.Embedded(state)) as run:
+        run.insert("orders", [(9, "west", 9)])
+        run.advance()
+    with shop(total=most).start(tm.Embedded(state)) as run:
+        assert Counter(row for row, _, diff in run.changes("total") if diff > 0) >= Counter([("north", 4), ("west", 9)])
+    assert "changes of 'total' begin with all that it holds" in caplog.text
+
+
+def test_functions(user_modules, tmp_path):  # noqa: F811
+    """A changed one is a changed operator, one that only has another name is the same, and a version overrides both."""
+
+    def flow(function, version=None):
+        return shop(v=lambda orders, _: orders.map_rows(function, {"n": "int64"}, version=version).distinct())
+
+    one, other = (user_modules.write(f"def f(row):\n    return (row.amount + {n},)\n", "").f for n in (1, 2))
+    renamed = user_modules.write("def g(row):\n    return (row.amount + 1,)\n", "").g
+    fill(flow(one), tmp_path)
+    assert not flow(renamed).plan(tmp_path).changes
+    assert contents(flow(renamed), tmp_path, migrate="ask") == {"v": [(5,), (6,)]}
+    assert flow(other).plan(tmp_path).changes
+    assert contents(flow(other), tmp_path) == {"v": [(6,), (7,)]}
+    assert contents(flow(other, "1"), tmp_path) == {"v": [(6,), (7,)]}
+    assert contents(
+        flow(user_modules.write("def f(row):\n    return (0 + row.amount + 2,)\n", "").f, "1"), tmp_path, migrate="ask"
+    )
+    assert contents(flow(one, "2"), tmp_path) == {"v": [(5,), (6,)]}
+
+
+def test_ask_and_refuse(state):
+    with pytest.raises(StateError, match=r"(?s)migrate='ask' was said.*1 operators kept|new: Reduce .*max") as caught:
+        shop(total=most).start(tm.Embedded(state), migrate="ask")
+    assert "rows to load: 2" in str(caught.value)
+    with pytest.raises(StateError, match="holds the state of another dataflow"):
+        shop(total=most).start(tm.Embedded(state), migrate="refuse")
+    with pytest.raises(EngineError, match="migrate='always': expected one of 'auto', 'ask', 'refuse'"):
+        shop(total=total).start(tm.Embedded(state), migrate="always")
+    assert contents(shop(total=total), state, migrate="refuse") == {"total": TOTAL}
+
+
+def test_without_kept_inputs_what_is_new_is_refused(tmp_path):
+    fill(shop(total=total, most=most), tmp_path, keep_inputs=False)
+    with pytest.raises(StateError, match=r"Input '(people|orders)' .*was not kept, as with keep_inputs=False"):
+        shop(total=total, named=named).start(tm.Embedded(tmp_path))
+    assert contents(shop(total=total), tmp_path) == {"total": TOTAL}  # what is gone is no matter
+
+
+def test_inputs_are_not_kept_any_more(state):
+    with shop(total=total).start(tm.Embedded(state, keep_inputs=False)) as run:
+        run.insert("orders", ROWS[:1])
+        run.advance()
+        run.checkpoint()
+    assert contents(shop(total=total), state) == {"total": [("north", 7), ("south", 5)]}
+    with pytest.raises(StateError, match=r"Input '(people|orders)' .*was not kept"):
+        shop(named=named).start(tm.Embedded(state))
+
+
+def test_what_depends_on_when_rows_came_is_not_loaded(state):
+    flow = shop(total=total, later=lambda orders, _: orders.delay(1))
+    with pytest.raises(StateError, match=r"delay \(.*\) is new, or something new reads it"):
+        flow.plan(state)
+    with pytest.raises(StateError, match=r"gives rows by when others came"):
+        flow.start(tm.Embedded(state))
+    assert contents(shop(total=total), state, migrate="refuse") == {"total": TOTAL}
+
+
+def test_inputs_that_come_and_go(state):
+    def flow(*inputs):
+        made = tm.Dataflow("shop")
+        for name in inputs:
+            made.output(f"all {name}", made.input(name, ORDERS))
+        return made
+
+    with flow("orders", "more").start(tm.Embedded(state)) as run:
+        assert run.frontier("more") == run.frontier("orders")
+        run.insert("more", ROWS[:1])
+        run.advance()
+        assert run.frontier("more") == run.frontier("orders") == run.frontier("all more")
+        assert list(run.snapshot("all more")) == ROWS[:1]
+    assert contents(flow("orders"), state) == {"all orders": ROWS[1:]}
+    assert contents(flow("orders", "more"), state) == {"all orders": ROWS[1:], "all more": []}
+
+
+@pytest.mark.parametrize(
+    ("orders", "people", "said"),
+    [
+        ({**ORDERS, "amount": "float64"}, None, r"Input 'orders' .*: the column 'amount' was int64 when"),
+        ({**ORDERS, "amount": "int64 not null"}, None, r"the column 'amount' was int64 when"),
+        ({**ORDERS, "at": "date not null"}, None, r"the column 'at' is new and may not be NULL"),
+    ],
+)
+def test_inputs_that_do_not_fit(state, orders, people, said):
+    with pytest.raises(StateError, match=said):
+        shop(orders, people, rows=lambda orders, _: orders).start(tm.Embedded(state))
+    assert contents(shop(total=total), state, migrate="refuse") == {"total": TOTAL}
+
+
+def test_another_key(state):
+    flow = tm.Dataflow("shop")
+    flow.output("orders", flow.input("orders", ORDERS, key="id"))
+    with pytest.raises(StateError, match=r"its key was none when the state was made, and is \['id'\]"):
+        flow.start(tm.Embedded(state))
+
+
+def test_rows_there_are_checked_where_an_input_becomes_unique(state):
+    def flow(rows):
+        made = tm.Dataflow("shop")
+        made.output("orders", made.input("orders", ORDERS, unique=True))
+        return made
+
+    assert contents(flow(0), state) == {"orders": ROWS[1:]}
+    with shop(total=total).start(tm.Embedded(state)) as run:
+        run.insert("orders", ROWS[1:2])
+        run.advance()
+        run.checkpoint()
+    with pytest.raises(StateError, match=r"(?s)what is new cannot be loaded .*the state is as it was"):
+        flow(0).start(tm.Embedded(state))
+    assert contents(shop(total=total), state, migrate="refuse") == {"total": [("north", 8), ("south", 5)]}
+
+
+def test_rows_that_are_not_there_cannot_be_checked(tmp_path):
+    fill(shop(total=total), tmp_path, keep_inputs=False)
+    flow = tm.Dataflow("shop")
+    flow.input("orders", ORDERS, unique=True)
+    with pytest.raises(StateError, match=r"Input 'orders' .*was not kept"):
+        flow.start(tm.Embedded(tmp_path))
+
+
+def test_the_command_line(state, capsys):
+    assert main(["state", str(state)]) == 0
+    said = capsys.readouterr().out
+    assert "2 steps, 0 of them since the last checkpoint" in said
+    assert "2 rows: contents of Input 'orders'" in said
+    assert main(["state", str(state), "--flow", "tidemill:Dataflow"]) == 0  # which returns an empty one
+    assert "0 operators kept, 0 new, 4 dropped" in capsys.readouterr().out
+    for flow, error in (("tidemill:nothing", "has no attribute 'nothing'"), ("tidemill:count", "returns one")):
+        assert main(["state", str(state), "--flow", flow]) == 1
+        assert error in capsys.readouterr().err
+
+
+def test_an_expression_that_fails_on_rows_there_are(state):
+    flow = shop(total=total, share=lambda orders, _: orders.select("id", x="1 / (amount - 5)"))
+    with pytest.raises(StateError, match=r"(?s)what is new cannot be loaded .*the state is as it was"):
+        flow.start(tm.Embedded(state))
+    assert contents(shop(total=total), state, migrate="refuse") == {"total": TOTAL}
+
+
+def test_changelogs_go_on(tmp_path):
+    """Their files add up to what there is, before and after."""
+    folder, log = tmp_path / "state", tmp_path / "log"
+
+    def accumulated(name):
+        found = Counter()
+        for path in sorted((log / name).glob("*.parquet")):
+            for row in pq.read_table(path).to_pylist():
+                found[row["region"], row["total"]] += row["diff"]
+        return {row: count for row, count in found.items() if count}
+
+    with shop(total=total, other=most).start(tm.Embedded(folder)) as run:
+        run.to_changelog(log)
+        run.insert("orders", ROWS)
+        run.advance()
+        run.checkpoint()
+    with shop(total=most).start(tm.Embedded(folder)) as run:
+        assert accumulated("total") == {("north", 4): 1, ("south", 5): 1}
+        run.insert("orders", [(4, "north", 9)])
+        run.advance()
+        assert accumulated("total") == {("north", 9): 1, ("south", 5): 1}
+    with pytest.raises(StateError, match=r"'total' .*is written to a changelog and gives something else now"):
+        shop(total=total).start(tm.Embedded(folder))
+    assert contents(shop(total=most), folder, migrate="refuse") == {"total": [("north", 9), ("south", 5)]}
+
+
+def test_a_plan_of_what_is_not_there(tmp_path):
+    with pytest.raises(StateError, match="expected a folder of state"):
+        shop(total=total).plan(tmp_path / "none")
+
+
+def test_what_a_loop_repeats_is_part_of_each_of_its_operators(tmp_path):
+    """Operators before the change go through it in the next round: none of them is what it was."""
+
+    def flow(last):
+        made = tm.Dataflow("reach")
+        edges = made.input("edges", {"a": "int64", "b": "int64"})
+
+        def body(here):
+            found = here.join(edges, on={"b": "a"}).select("a", b="b_right").concat(edges).distinct()
+            return found if last is None else found.filter(f"b < {last}")
+
+        made.output("reach", edges.iterate(body))
+        return made
+
+    with flow(3).start(tm.Embedded(tmp_path), passes=False) as run:  # else filters go below what comes before
+        run.insert("edges", [(i, i + 1) for i in range(5)])
+        run.advance()
+        run.checkpoint()
+    with flow(None).start(tm.Embedded(tmp_path), passes=False) as run, flow(None).start() as fresh:
+        fresh.insert("edges", [(i, i + 1) for i in range(5)])
+        fresh.advance()
+        assert run.snapshot("reach").counts() == fresh.snapshot("reach").counts()
+        for one in (run, fresh):
+            one.delete("edges", [(2, 3)])
+            one.insert("edges", [(5, 0)])
+            one.advance()
+        assert run.snapshot("reach").counts() == fresh.snapshot("reach").counts()
