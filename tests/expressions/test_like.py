@@ -14,7 +14,7 @@ from support.running import start
 
 import tidemill as tm
 from tidemill.expressions.binding import bind
-from tidemill.expressions.functions.patterns import is_like, like_complaint
+from tidemill.expressions.functions.patterns import like_complaint, matches_like
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.reference.expressions import evaluate
@@ -43,7 +43,7 @@ def test_short_patterns_and_texts(sqlite: dict[str, list[bool]]) -> None:
     for pattern, expected in sqlite.items():
         tree = bind(tm.col("s").like(pattern), SCHEMA)
         assert compile_scalar(tree)([texts], len(TEXTS)).to_pylist() == expected, pattern
-        assert [is_like(text, pattern) for text in TEXTS] == expected, pattern
+        assert [matches_like(text, pattern) for text in TEXTS] == expected, pattern
 
 
 def test_not_and_ilike(sqlite: dict[str, list[bool]]) -> None:
@@ -71,7 +71,7 @@ def test_on_both_engines(engine: str) -> None:
 @pytest.mark.parametrize("pattern", ["%a" * 12 + "%b", "%_" * 12 + "b", "%a_" * 9 + "b%a"])
 def test_many_wildcards_are_looked_for_but_once(pattern: str) -> None:
     r"""Trying all places for each ``%`` would take longer than anybody waits: some 10^20 of them."""
-    assert not is_like("a" * 300, pattern)
+    assert not matches_like("a" * 300, pattern)
     tree = bind(tm.col("s").like(pattern), SCHEMA)
     assert compile_scalar(tree)([pa.array(["a" * 300])], 1).to_pylist() == [False]
     assert evaluate(tree, ("a" * 300,)) is False

@@ -13,7 +13,7 @@ from support.running import new_flow
 import tidemill as tm
 from tidemill.errors import ExpressionError, SchemaError, StepError
 from tidemill.expressions.binding import bind
-from tidemill.expressions.functions.patterns import is_like, like_complaint
+from tidemill.expressions.functions.patterns import like_complaint, matches_like
 from tidemill.expressions.functions.regular_expressions import read_pattern
 from tidemill.expressions.functions.searches import extracted, found, replaced
 from tidemill.expressions.schema import Schema
@@ -44,7 +44,7 @@ def test_like(spark):
     assert {p.count("%") > 3 for p, text in native if text is None} == {True}
     native = [(p, text) for p, text in native if text is not None]
     for (pattern, _), values in zip(native, answers(spark, TEXTS, [F.expr(text) for _, text in native])):
-        assert values == [is_like(t, pattern) for t in TEXTS], pattern
+        assert values == [matches_like(t, pattern) for t in TEXTS], pattern
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from tidemill.renderer.embedded.windows.affected import Reach
 from tidemill.renderer.embedded.windows.range_partitions import summaries_asked
 from tidemill.renderer.spark import large_windows
 from tidemill.renderer.spark.keyed_tasks import KeyedKernel, layout_of
-from tidemill.renderer.spark.large_windows import LargestPartition, put_together, read_by_calls
+from tidemill.renderer.spark.large_windows import LargestPartition, read_by_calls, surroundings
 from tidemill.renderer.spark.range_tasks import RangeKernel, RangeValuesKernel, row_order
 from tidemill.renderer.spark.row_tasks import row_task
 from tidemill.renderer.spark.tasks import run_kernel
@@ -94,7 +94,7 @@ def computed(node, lines, cuts, times, *, inserted=False):
     given_to = read_by_calls(node, node.logic) if inserted else tuple(range(len(node.inputs[0].schema)))
     say = RangeKernel(node, given_to, len(times), asked, 1000)
     said = [line for r in ranges for b in run_kernel(say, iter(r.to_batches())) for line in b.to_pylist()]
-    found = put_together(node, said, given_to)
+    found = surroundings(node, said, given_to)
     if found is None:
         return None
     kernel = RangeValuesKernel(node, tuple(times), given_to, found)
@@ -285,9 +285,9 @@ def test_a_large_step_shares_large_partitions_out(spark, tmp_path, cut):
 def test_partitions_are_counted_again_when_they_may_have_grown_large(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(large_windows, "LARGE", 35)
     asked, sizes = [], []
-    ask, count = LargestPartition.may_be_large, large_windows.rows_of_largest
+    ask, count = LargestPartition.may_be_large, large_windows.updates_of_largest
     monkeypatch.setattr(LargestPartition, "may_be_large", lambda *given: asked.append(ask(*given)) or asked[-1])
-    monkeypatch.setattr(large_windows, "rows_of_largest", lambda *given: sizes.append(count(*given)) or sizes[-1])
+    monkeypatch.setattr(large_windows, "updates_of_largest", lambda *given: sizes.append(count(*given)) or sizes[-1])
     flow = tm.Dataflow()
     flow.output("y", flow.input("x", SCHEMA).with_columns(before=tm.lag("n").over(W)))
     with flow.start(tm.Reference()) as right, flow.start(tm.Spark(spark, tmp_path, in_driver=5)) as run:
@@ -307,7 +307,7 @@ def test_partitions_are_counted_again_though_all_together_have_not_grown(monkeyp
     monkeypatch.setattr(large_windows, "LARGE", 100)
     monkeypatch.setattr(large_windows, "is_divisible", lambda _: True)
     sizes = iter([60, 90, 120])
-    monkeypatch.setattr(large_windows, "rows_of_largest", lambda *_: next(sizes))
+    monkeypatch.setattr(large_windows, "updates_of_largest", lambda *_: next(sizes))
     partitions = LargestPartition()
     node: Any = None
     found = [partitions.may_be_large(node, node, node, before, 30) for before in (120, 120, 120, 120)]

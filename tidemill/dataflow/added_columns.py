@@ -1,4 +1,4 @@
-"""What a row had before columns were added to it: ties in an order are broken by that, so that adding changes none."""
+"""Columns that rows had before others were added: they break ties, so that adding a column changes no order."""
 
 from __future__ import annotations
 

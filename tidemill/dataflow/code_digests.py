@@ -1,4 +1,4 @@
-"""What the code of a Python function is, so that it is found to be the same by another process, or by another Python.
+"""Digests of the code of Python functions, the same in another process and in another version of Python.
 
 Bytecode is another one in each version of Python. So where there is the source, it is the syntax tree that counts, but
 for what changes nothing: lines and files, comments, documentation, annotations of parameters. A tree is believed only

@@ -29,7 +29,7 @@ class Composite(Node):
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class PartneredJoin(Composite):
-    """What joins have in common in which it matters whether a row has a partner.
+    """The base of joins that depend on whether a row has a partner: outer, semi and anti joins.
 
     ``on`` has the names of the key columns, left and right. A pair has the left columns followed by the right ones that
     are no keys; those among them whose names clash have ``suffix``. ``condition`` is of such pairs. A row has a partner
@@ -80,7 +80,7 @@ CLOCKED: Final = "temporal_filter"
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class ComparingFilter(Composite):
-    """What filters have in common that compare the left rows with the one row of the right side, if it has one."""
+    """The base of filters that compare the left rows with the single right row, if there is one."""
 
     conditions: tuple[tuple[int, str, int], ...]
     """A left column, how it is to compare, and a right column of the same type."""
@@ -201,7 +201,7 @@ class Windowed(Composite):
 
     bound: BoundWindows
     most: int | None = None
-    """The greatest rank that is asked for, if rows beyond it were left out or, of calls that number rows, may be."""
+    """The greatest rank asked for, if rows beyond it were left out or, for calls that number rows, may be."""
 
     @property
     def keys(self) -> tuple[Bound, ...]:

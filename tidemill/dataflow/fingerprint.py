@@ -17,7 +17,7 @@ from tidemill.expressions.bound import Bound
 from tidemill.expressions.sql_text import to_sql
 
 _NOT_TOLD: Final = frozenset({*(f.name for f in attrs.fields(Node)), "version", "ignores_extra"})
-"""Fields that are told otherwise or make no state: what all nodes have, users' versions, what inputs leave out."""
+"""Fields left out: those that all nodes have, users' versions, which are kept elsewhere, and what is no state."""
 
 
 def describe(graph: Graph) -> list[str]:

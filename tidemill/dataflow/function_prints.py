@@ -1,4 +1,4 @@
-"""What a user's function computes, as far as it can be told: its code and all that this uses, by digests.
+"""Fingerprints of users' functions: digests of their code and of all that it uses, as far as that can be known.
 
 That is its code, constants, defaults, the variables around it, the globals it refers to, and likewise the functions and
 classes of the user's own modules that it uses. What comes from installed packages and from Python goes by its name: a

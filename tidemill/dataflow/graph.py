@@ -41,7 +41,7 @@ class Graph:
         self.frozen = False
         self._closed: set[Scope] = set()
         self._plans: dict[Scope, dict[int, Node | Scope]] = {}
-        """Of each scope its own nodes by their ids, and the loops directly inside it by those of their last nodes."""
+        """For each scope, its own nodes by id, and the loops directly inside by the id of their last node."""
         self._last_ids: dict[Scope, int] = {}
         self._undefined: dict[Variable, None] = {}
         self._feedback: dict[Variable, Feedback] = {}
@@ -180,7 +180,7 @@ class Graph:
         return self._feedback[variable]
 
     def entered(self, node: Node, scope: Scope) -> Enter | None:
-        """Return what brings a node into a loop directly inside its scope, if anything does; the first that does."""
+        """Return the first Enter that brings a node into a loop directly inside its scope, if there is one."""
         return self._entered.get((node, scope))
 
     def arranged(self, node: Node, keys: tuple[int, ...]) -> Arrange | None:

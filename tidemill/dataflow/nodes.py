@@ -254,14 +254,14 @@ class Arrange(Node):
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class Retime(Node):
-    """Each update moves forward to a later user time: by fixed steps, as a monotone function says, or to its row's."""
+    """Moves each update to a later user time: by fixed steps, by a monotone function, or to the time in a column."""
 
     steps: tuple[int, ...] | None = None
     function: Callable[[Any], Any] | None = None
     column: int | None = None
-    """The column with the time to which a row's updates move that come before it; a row with NULL there stays."""
+    """The column with the time to which earlier updates of a row move; with NULL there they stay."""
     since: int | None = None
-    """A column whose value may not be after that of ``column``: a row where it is has an error."""
+    """A column whose value must not be after that of ``column``: a row where it is has an error."""
     coordinate: int = 0
     """Which of the user's coordinates ``column`` is about."""
     version: str | None = None
@@ -361,7 +361,7 @@ class Leave(Node):
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class Variable(Node):
-    """What a loop's binding held after the last iteration; nothing in the first one. Its Feedback ties the knot."""
+    """A loop's variable: its contents after the previous iteration, empty in the first one. Its Feedback defines it."""
 
     arity: ClassVar[int | None] = 0
 

@@ -1,4 +1,4 @@
-"""What errors tell of operators that work with columns which users do not know, such as the state of a sum."""
+"""What errors say about operators over internal columns, such as the state of a sum."""
 
 from __future__ import annotations
 

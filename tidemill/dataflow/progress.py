@@ -23,7 +23,7 @@ T = TypeVar("T")
 Edges: TypeAlias = dict[Node, list[tuple[Node, PathSummary | None]]]
 """The nodes at the other end, and what the edge does to user times; None for nothing, as nearly all do."""
 Reach: TypeAlias = frozenset[tuple[PathSummary, int]]
-"""By which least summaries inputs reach a node: for each one these inputs, as the bits of a number."""
+"""The least path summaries from inputs to a node; for each of them the inputs, as a bit set."""
 
 
 class Progress:
@@ -79,7 +79,7 @@ class Progress:
         return {node: found.get(node, Antichain()) for node in targets}
 
     def needed(self, outputs: Iterable[Node], inputs: Mapping[Input, Antichain]) -> dict[Input, Antichain]:
-        """Return, for inputs with these frontiers, up to where each one's updates show at one of the outputs.
+        """Return how far each input's updates have to be processed so that the outputs reach their frontiers.
 
         An input that is ahead of the others is needed no further than they are, unless an output depends on it alone.
         The frontiers of the outputs are the same for the frontiers returned.
@@ -96,7 +96,7 @@ class Progress:
         *,
         backwards: bool = False,
     ) -> dict[Node, T]:
-        """Return what comes to each node of what there is at some, ``across`` edges and ``together`` where these meet.
+        """Propagate values through the graph: ``across`` each edge, and ``together`` where several meet.
 
         In the order of ids each node has its turn once, after all those before it. Only where something comes back
         to a loop's variable has what follows another one.

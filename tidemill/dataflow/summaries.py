@@ -54,7 +54,7 @@ class PathSummary:
         return Antichain(self.apply(t) for t in frontier.elements)
 
     def before(self, frontier: Antichain) -> Antichain:
-        """Return the frontier at the start of a path through no loop that all beyond one at its end comes from.
+        """Return the start frontier of a loop-free path: what arrives beyond ``frontier`` at its end set out beyond it.
 
         >>> PathSummary.delay((2,)).before(Antichain([5]))
         Antichain(3)

@@ -1,7 +1,7 @@
-"""Bound trees: typed expressions over the columns of a schema, the form that engines evaluate.
+"""Bound expressions: typed trees over the columns of a schema, the form that engines evaluate.
 
-They are immutable, hashable and comparable by value. Every conversion stands in a tree as a call of ``cast``, whether
-the user asked for it or one type widens to another. ``sql_text.to_sql`` prints them.
+They are immutable, hashable and comparable by value. Every conversion is an explicit ``cast`` call, whether the user
+wrote it or a type is widened to another. ``sql_text.to_sql`` prints them.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class BoundColumn:
 
 
 def _literal_key(value: Any) -> tuple[str, str]:
-    """Tell 0.0 from -0.0 and take NaN for equal to itself: two equal trees have to mean the same."""
+    """Tell 0.0 from -0.0 and let NaN equal itself: equal trees have to mean the same."""
     return type(value).__name__, repr(value)
 
 
 @attrs.frozen
 class BoundLiteral:
-    """A value of a type, or NULL of a type."""
+    """A value of a type, or a typed NULL."""
 
     value: Any = attrs.field(eq=_literal_key)
     dtype: DType
@@ -52,7 +52,7 @@ class BoundLiteral:
 
 @attrs.frozen(eq=False)
 class BoundCall:
-    """A function of the registry, or ``cast`` to the node's own type.
+    """A call of a registered function, or ``cast`` to the call's own ``dtype``.
 
     Trees may be deep: comparing, hashing, walking and pickling them does not recurse.
     """
@@ -62,7 +62,7 @@ class BoundCall:
     dtype: DType
     nullable: bool = True
     depth: int = attrs.field(init=False, repr=False)
-    """How many calls are inside one another, this one counted."""
+    """How deeply calls are nested, this one included."""
     _hash: int = attrs.field(init=False, repr=False)
 
     @depth.default
@@ -108,7 +108,7 @@ Bound: TypeAlias = BoundColumn | BoundLiteral | BoundCall
 
 
 def walk(bound: Bound) -> Iterator[Bound]:
-    """Iterate over a tree: each call before its arguments, these from left to right."""
+    """Iterate over a tree in preorder: each call before its arguments, arguments from left to right."""
     todo = [bound]
     while todo:
         part = todo.pop()
@@ -118,7 +118,7 @@ def walk(bound: Bound) -> Iterator[Bound]:
 
 
 def rebuilt(bound: Bound, leaf: Callable[[BoundColumn | BoundLiteral], Bound]) -> Bound:
-    """Return the tree with each column and literal replaced."""
+    """Return the tree with each column and literal replaced by what ``leaf`` returns for it."""
     made: list[Bound] = []
     for part in reversed(list(walk(bound))):  # each call after its arguments, these from right to left
         if isinstance(part, BoundCall):
@@ -131,7 +131,7 @@ def rebuilt(bound: Bound, leaf: Callable[[BoundColumn | BoundLiteral], Bound]) -
 
 
 def _from_flat(flat: list[Any]) -> Bound:
-    """Return a tree from its parts in the order of `walk`, a call being what it says and its number of arguments."""
+    """Return the tree whose nodes these are in preorder, each call given by its fields and its number of arguments."""
     made: list[Bound] = []
     for part in reversed(flat):
         if isinstance(part, tuple):

@@ -168,7 +168,7 @@ class _Search:
         return _found(node, f"{line}; reads {_number(there)} that give other values: {_some(there)}")
 
     def _made(self, node: nodes.FlatMap, known: Known, line: str) -> Asking:
-        """Return what a function makes others of: of which rows it would make this, only it could say."""
+        """Return the other rows that a function made; of which row it would make this one, only it could say."""
         del known
         (source,) = node.inputs
         there = self._with(source, {})
@@ -314,7 +314,7 @@ class _Search:
         return _found(node, f"{line}; {self._against(there, right, keys)}")
 
     def _against(self, rows: list[Row], other: Node, keys: list[tuple[int, int]]) -> str:
-        """Return what rows of the other side are against the first of these."""
+        """Return how many rows of the other side match the first of these rows, and some of them."""
         row = rows[0]
         partners = self._with(other, {b: row[a] for a, b in keys})
         return f"{row} has {_number(partners)} against it: {_some(partners)}"

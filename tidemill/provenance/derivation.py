@@ -70,7 +70,7 @@ class _Derivation:
         return self._known[asked]
 
     def _earliest(self, node: Node, row: Row, time: Time) -> Key:
-        """Return where it is asked for instead: in the earliest iteration from which on the node has the row."""
+        """Return the same question about the earliest iteration since which the node has had the row."""
         return node, row, (*time[:-1], self._since(node, row, time)) if node.scope.parent is not None else time
 
     def _reason(self, node: Node, row: Row, time: Time, children: tuple[Reason, ...]) -> Reason:

@@ -27,7 +27,7 @@ _TIMED: Final[dict[type[Node], str]] = {
     SortBuffer: 'emit="on_close"',
     LateRows: "late_rows or on_time",
 }
-"""What gives rows by when others came, and not by what there is; as users call it."""
+"""Operators whose rows depend on when others came, and not only on what is there; as users call them."""
 
 
 def kept_name(name: str) -> str:

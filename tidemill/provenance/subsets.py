@@ -1,4 +1,4 @@
-"""Input rows from which alone a row follows: found by leaving out others, and seeing whether it is still there."""
+"""Sufficient input rows for a row: found by leaving out others and looking whether it is still there."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Sufficient(NamedTuple):
 
 
 def sufficient_rows(graph: Graph, contents: Mapping[str, Mapping[Row, int]], output: str, row: Row) -> Sufficient:
-    """Return some of the input rows, from which alone a row follows that follows from all.
+    """Return some of the input rows, enough for a row to follow from them alone.
 
     Rows that share values with the row, with a constant or with one of a few rows of an input (roots, say) come first,
     then those that share values with these, and so on: of these as many as are enough. Then ever smaller parts of them

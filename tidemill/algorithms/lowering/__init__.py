@@ -1,4 +1,4 @@
-"""What composites stand for: for each one a function from its inputs to what it gives, as collections.
+"""Lowerings: for each composite, a function from its input collections to its output collection.
 
 A composite is an operator that can be written as others. To add one:
 

@@ -1,4 +1,4 @@
-"""Dynamic filters: by an index where times are in order; else every left row with the one right row, and a filter.
+"""Dynamic filters: by an index where times are totally ordered; else a cross join with the one right row, filtered.
 
 Temporal filters beside them: rows that are valid at a time.
 """
@@ -34,7 +34,7 @@ _ONE_ROW: Final = OneRow()
 
 @lowering(DynamicFilter)
 def dynamic_filter(node: DynamicFilter, left: Collection, right: Collection) -> Collection:
-    """Return what an engine may do by an index, where it can be one; else the pairs that pass."""
+    """Return an `OrderedDynamicFilter` where times have one coordinate; else the left rows of the pairs that pass."""
     if node.scope.coordinates > 1:
         return ordered_dynamic_filter(node, left, right)
     made = left.builder.add(
@@ -60,7 +60,7 @@ def ordered_dynamic_filter(node: ComparingFilter, left: Collection, right: Colle
 
 @lowering(RangeJoin)
 def range_join(node: RangeJoin, left: Collection, right: Collection) -> Collection:
-    """Return the pairs that compare, of all, or of those with equal keys."""
+    """Return the pairs for which the comparison holds, among those with equal keys if there are any."""
     names = new_names([f"right {i}" for i in range(len(right.schema))], left.schema, suffix="_right")
     fields = [attrs.evolve(f, name=name) for f, name in zip(right.schema, names, strict=True)]
     sides = zip((left, right), zip(*node.keys, strict=True) if node.keys else ((), ()), strict=True)
@@ -77,14 +77,14 @@ def range_join(node: RangeJoin, left: Collection, right: Collection) -> Collecti
 
 
 def _checked(right: Collection) -> Collection:
-    """Return the rows, of which more than one is an error."""
+    """Return the rows; more than one of them is an error."""
     whole = right.builder.arrange(right.node, ())
     return Collection(right.builder, right.builder.add(Reduce, whole, keys=(), logic=UserReduce(_ONE_ROW)))
 
 
 @lowering(TemporalFilter)
 def temporal_filter(node: TemporalFilter, source: Collection) -> Collection:
-    """Return the rows from their beginnings on, less the rows from their ends on."""
+    """Return the rows, inserted at their ``valid_from`` and retracted at their ``valid_to``."""
     wide, (begin, end) = _with_columns(source, [node.valid_from, node.valid_to])
     begun = source
     if begin is not None:
@@ -110,7 +110,7 @@ def _with_columns(source: Collection, bounds: list[Bound | None]) -> tuple[Colle
 
 
 def _moved(node: TemporalFilter, wide: Collection, column: int, since: int | None, like: Collection) -> Collection:
-    """Return the rows at the times in a column, or at their own where these are later."""
+    """Return the rows at the times in a column, or at their own times where these are later."""
     made = wide.builder.add(Retime, wide.node, column=column, since=since, coordinate=node.coordinate)
     moved = Collection(wide.builder, made)
     return moved if len(wide.schema) == len(like.schema) else moved.select(*map(col, like.schema.names))

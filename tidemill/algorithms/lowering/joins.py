@@ -1,4 +1,4 @@
-"""Joins that ask whether a row has a partner: by inner joins with what has one, each once.
+"""Semi, anti and outer joins: by inner joins with the distinct keys, or rows, that have a partner.
 
 Where it is known that no key is there twice on the other side, the rows that have a partner are those of the pairs.
 Else, without a condition, it is a distinct key of the other side. With one, it is the row itself, among those that are
@@ -115,7 +115,7 @@ def _rights_of_pairs(node: OuterJoin, left: Collection, right: Collection) -> Co
 
 
 def new_names(names: Iterable[str], *schemas: Schema, suffix: str) -> list[str]:
-    """Return these names, longer where a column of these schemas has one, with the suffix or without."""
+    """Return these names, with # appended where one clashes with a column of these schemas, suffixed or not."""
     taken = {name for schema in schemas for name in schema.names}
     taken |= {name + suffix for name in taken}
     found = []

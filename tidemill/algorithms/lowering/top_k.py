@@ -65,7 +65,7 @@ def first_rows(
 def _order_before_ties(
     order: tuple[OrderKey, ...], keys: Sequence[Bound], schema: Schema, hashed: Sequence[int] | None
 ) -> tuple[OrderKey, ...]:
-    """Return an order without what ties are broken by anyway at its end: the hash, then the row's columns."""
+    """Return an order without trailing keys that break ties as is done anyway: the hash, then the row's columns."""
     tie = bind(hash_of_row(schema, hashed), schema)
     for place, key in enumerate(order):
         if key.expression == tie and not key.descending:
@@ -90,7 +90,7 @@ class _WideColumns:
         self.named: list[tuple[str, Bound]] = []
 
     def add(self, name: str, expression: Bound) -> None:
-        """Have a column of its own for an expression: named as the row's column that it is, or else so."""
+        """Add a column for an expression, named like the row's column that it is, or else by the given name."""
         taken = {n for n, _ in self.named}
         if isinstance(expression, BoundColumn) and expression.name not in taken:
             name = expression.name

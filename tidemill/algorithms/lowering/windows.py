@@ -1,4 +1,4 @@
-"""Window calls: as a Reduce over rows with all that calls read beside them, or sums over their order; or on close."""
+"""Window calls: as a Reduce over rows with all columns that calls read, as sums over an order, or on close."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidemill.expressions.windows.bound import value_fields
 
 @lowering(Windowed)
 def windowed(node: Windowed, source: Collection) -> Collection:
-    """Return the rows with the calls' values, and no more beside them then: see `BoundWindows.strategy`.
+    """Return the rows with the calls' values and nothing else, computed as `BoundWindows.strategy` says.
 
     Where only the first rows of each partition are asked for, with their numbers, these alone.
     """
@@ -51,7 +51,7 @@ def _numbered(node: Windowed, source: Collection) -> Collection:
 
 
 def _recomputed(node: Windowed, source: Collection) -> tuple[Collection, tuple[int, ...]]:
-    """Return rows made wide with the calls' values at their ends, and of which columns of theirs the others are."""
+    """Return the widened rows with the calls' values at their ends, and which columns of the widened rows are kept."""
     bound, windows = node.bound, node.bound.windows
     in_order = bound.strategy != "recompute" and node.scope.coordinates == 1
     windows = attrs.evolve(windows, in_order=in_order, only_in_order=bound.strategy == "ordered")

@@ -84,7 +84,7 @@ class Combiner(abc.ABC):
 
     @property
     def at_rows(self) -> Combiner:
-        """What the prefix sums at rows are of, where that is another combiner, by `scan_rows` and `row_state`."""
+        """The combiner whose states prefix sums at rows have, if it is another one: see `scan_rows` and `row_state`."""
         return self
 
     def row_state(self, state: State) -> State:

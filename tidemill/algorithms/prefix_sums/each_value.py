@@ -1,4 +1,4 @@
-"""Functions of a few values, called once for each row."""
+"""A Python function called for each row of a collection, and columns as Arrow or as Python values."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 def each_value(rows: Collection, function: Callable[..., Any], arguments: Sequence[str], result: Field) -> Collection:
-    """Return the rows with what a pure function makes of these columns in a further one."""
+    """Return the rows with one more column: what a pure function returns for these columns."""
     return apply_table(rows, _Each(function, result), arguments, keep=rows.schema.names)
 
 
 def arrow_of(column: Column) -> pa.Array:
-    """Return a column as Arrow has it."""
+    """Return a column as an Arrow array."""
     return column.to_arrow() if isinstance(column, ListColumn) else column
 
 
 def python_values(column: Column) -> list[Any]:
-    """Return values as rows have them, lists as tuples."""
+    """Return the values of a column as Python's, lists as tuples."""
     return arrow_values(arrow_of(column))
 
 

@@ -1,4 +1,4 @@
-"""Interval sums: the combination of all from one place to before another, from the few blocks that make it up."""
+"""Interval sums: the combination of all rows from one place up to another, from the few blocks that cover them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offset search: from a place the one so many rows, or peer groups, away. Up through the blocks, then down."""
+"""Offset search: the place so many rows or peer groups away from another. Up through the blocks, then down."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _search_queries(
 
 
 def _search(order: OrderSums, begun: Collection, count: str, level: int) -> Collection:
-    """Return where searches end, that are to be gone on with in blocks of this depth."""
+    """Run searches that have reached blocks of this depth to their end."""
     blocks = order.blocks
     step = _Step(blocks.shape.levels)
     states = [f.name for f in step.schema(begun.schema)]
@@ -156,7 +156,7 @@ def _search(order: OrderSums, begun: Collection, count: str, level: int) -> Coll
 
 @attrs.frozen
 class _Step(TableFunction):
-    """A search gone on with in one block: it ends there, goes on in a block inside or in the one around.
+    """One step of a search, in one block: it ends there, goes down into a block inside, or up to the one around.
 
     A search on its way up stands at a thing in the block, and has so far to go from where that begins; on its way down,
     from where the block begins. Both ways it goes by counts alone, so before and after are no different.
@@ -183,7 +183,7 @@ class _Step(TableFunction):
         return [self.moved(path, places, counts, before + offset)]
 
     def moved(self, path: Any, places: Any, counts: Any, to: int) -> tuple[Any, ...]:
-        """Return where a search gets to that has to go so far from where a block begins."""
+        """Return the state of a search that has to go ``to`` rows from where a block begins."""
         if 0 <= to < sum(counts):
             i = 0
             while to >= counts[i]:

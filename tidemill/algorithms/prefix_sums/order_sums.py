@@ -69,7 +69,7 @@ class OrderSums:
         row: Sequence[str] | None = None,
         known: Mapping[str, Derivation] | None = None,
     ) -> Collection:
-        """Return these columns of rows beside what the states in them, which may be those at rows, come to.
+        """Return these columns of rows, with the final values of the sums whose states the rows carry.
 
         Errors tell the columns of ``row``, or those that are kept, and sums as they are ``known``, or by their names.
         """

@@ -1,4 +1,4 @@
-"""Combiners made of others: means and variances, worked out of sums at the end, and any of some values alone."""
+"""Combiners made of others: mean and variance from sums, and others over distinct values or the last ones."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class DistinctValues(_OfValues):
 
 @attrs.frozen
 class LastValues(_OfValues):
-    """The values of the last few rows, and in the end what another combiner makes of all but the very last ones."""
+    """The values of the last ``kept`` rows; in the end another combiner's result over all but the last ``left_out``."""
 
     made: Combiner
     of: DType

@@ -108,7 +108,7 @@ def _outermost(copy: Copy, node: Node, sources: tuple[Node, ...], known: dict[Ha
 
 
 def _leading(graph: Graph) -> set[Node]:
-    """Return the operators row by row whose every reader groups, is an arrangement that is used, or leads to these."""
+    """Return the row-by-row operators whose every reader groups, is an arrangement in use, or is such an operator."""
     steady: set[Node] = set()
     for node in graph.nodes:
         can_be = isinstance(node, (Arrange, *_LEADING_TO_ONE, *_STEADY))

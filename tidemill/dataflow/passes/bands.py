@@ -171,9 +171,9 @@ _ENDS: Final = {"ge": (True,), "gt": (True,), "le": (False,), "lt": (False,), "e
 
 
 def _difference(left: Bound, right: Bound, width: int) -> tuple[int, DType, int, int] | None:
-    """Return of which column, and type, the left less the right is a difference; None where it is anything else.
+    """Return (column, type, sign, constant) if left less right is a column's difference between two rows; else None.
 
-    It is the value there less the one here, or with -1 the other way round, and a number beside.
+    With sign 1 it is the value there less the one here, plus the constant; with -1 the other way round.
     """
     total = _Sum()
     if not (total.add(left, 1) and total.add(right, -1)):

@@ -69,9 +69,9 @@ def prune_columns(graph: Graph) -> Graph:
 
 
 def columns_read(graph: Graph, node: Node) -> set[int]:
-    """Return which columns of a node it makes a difference to have, to what is kept of its updates and what is shown.
+    """Return the columns of a node that make a difference to what is stored or shown.
 
-    What maps and filters leave out of them makes none.
+    Columns that maps drop unread do not.
     """
     found: set[int] = set()
     todo = [node]
@@ -95,7 +95,7 @@ class _Pruning:
         self._shares_later = any(isinstance(node, PartneredJoin) for node in graph.nodes)
         """Whether more will look up in arrangements than do now, which then have to be as they are."""
         self._some = False
-        """Whether a node of which nothing is read keeps a column all the same: not while it is seen what is read."""
+        """Whether a node of which nothing is read keeps one column all the same: not while reads are being found."""
         variables = [node for node in graph.nodes if isinstance(node, Variable)]
         for self._some in (False, True) if variables else (True,):
             self._see(graph)
@@ -104,7 +104,7 @@ class _Pruning:
                 self._see(graph)
 
     def _see(self, graph: Graph) -> None:
-        """See what is read by what is read: all of it, but for what variables have of what comes after them."""
+        """Collect the columns that are read, from the outputs back; reads through variables come in the next pass."""
         for node in reversed(graph.nodes):
             for port, source in enumerate(node.inputs):
                 self._read[source].update(self._reads(node, port))

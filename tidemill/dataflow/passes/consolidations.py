@@ -66,7 +66,7 @@ def is_read_consolidated(graph: Graph, node: Node) -> bool:
 _NEGATED_STILL: Final = (Enter, Filter, Leave, Map, Retime)
 """What may stand between a union and the negation of one of its inputs."""
 _MANY: Final = 8
-"""More ways to the same rows than these are worth a consolidation, where several read them."""
+"""With more paths than these to the same rows, a consolidation is worth it where several read them."""
 
 
 def consolidate_unions(graph: Graph) -> Graph:
@@ -98,7 +98,7 @@ def consolidate_unions(graph: Graph) -> Graph:
 
 @attrs.frozen
 class _Ways:
-    """How many ways there are to a node's rows, all in operators that pass rows on."""
+    """How many paths there are to a node's rows, all through operators that pass rows on."""
 
     begin: Node
     """The last union before it, or what is none of those operators."""

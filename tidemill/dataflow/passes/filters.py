@@ -1,4 +1,4 @@
-"""Pushing filters down: rows that are dropped later are dropped before anything is done with them."""
+"""Pushing filters down: rows are dropped as early as possible."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ _PASS_ON: Final = (Consolidate, Enter, Negate, Retime)
 def push_filters(graph: Graph) -> Graph:
     """Return the graph with filters as near to the inputs as they can be.
 
-    They go below maps, for columns which those take as they are; below joins, to the side whose columns they read,
-    where all rows of that side come through, and to both where these are keys of an inner join; below groups, for their
-    keys; below concats, set operations and distinct; and out of loops which their rows enter. Only what cannot fail is
-    moved, for it will see rows that it did not see before; and only past operators that nobody else reads.
+    They go below maps, for columns that a map passes on; below joins, to the side whose columns they read, unless it is
+    padded with NULL, and to both sides for keys of an inner join; below groups, top-k and windows, for their keys;
+    below concats, set operations and distinct; and out of loops that rows enter. Only predicates that cannot fail move,
+    since they will see more rows than before; and only past operators that have no other reader.
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
         if isinstance(node, Filter) and not can_fail(node.predicate):
-            return _done(_pushed(copy, node, node.predicate, inputs[0]))
+            return _run(_pushed(copy, node, node.predicate, inputs[0]))
         return copy.put(node, inputs=inputs)
 
     return rebuild(graph, rewrite)
 
 
 _Task: TypeAlias = Generator[Any, Any, Node]
-"""What works out a node, giving the tasks on whose results it waits: they nest as deep as a dataflow is long."""
+"""A coroutine that builds a node and yields the tasks it waits for, so that a long dataflow does not recurse."""
 
 
-def _done(task: _Task) -> Node:
-    """Return what a task works out."""
+def _run(task: _Task) -> Node:
+    """Run a task, and those that it waits for; return the node it builds."""
     waiting, result = [task], None
     while waiting:
         try:
@@ -76,7 +76,7 @@ def _done(task: _Task) -> Node:
 
 
 def _pushed(copy: Copy, node: Filter, predicate: Bound, source: Node) -> _Task:
-    """Return the rows of a source that pass, the predicate asked as early as can be."""
+    """Return the rows of a source that pass, with the predicate applied as early as possible."""
     if copy.readers(source) <= 1:
         if isinstance(source, _PASS_ON) or (isinstance(source, Threshold) and source.function is None):
             return copy.put(source, inputs=((yield _pushed(copy, node, predicate, source.inputs[0])),))
@@ -86,7 +86,7 @@ def _pushed(copy: Copy, node: Filter, predicate: Bound, source: Node) -> _Task:
                 inputs[i] = yield _pushed(copy, node, predicate, one)
             return copy.put(source, inputs=tuple(inputs))
         if isinstance(source, Map):
-            before = _before(predicate, source.columns)
+            before = _over_input(predicate, source.columns)
             if before is not None:
                 return copy.put(source, inputs=((yield _pushed(copy, node, before, source.inputs[0])),))
         if isinstance(source, Join):
@@ -97,14 +97,14 @@ def _pushed(copy: Copy, node: Filter, predicate: Bound, source: Node) -> _Task:
 
 
 def _filtered(copy: Copy, node: Filter, predicate: Bound, source: Node) -> Node:
-    """Return a filter, scope and columns from its source, the rest from the filter as it was written."""
+    """Return a filter with the scope and schema of its source, and all else from the user's filter."""
     return copy.put(node, inputs=(source,), scope=source.scope, schema=source.schema, predicate=predicate)
 
 
-def _before(predicate: Bound, columns: Sequence[Bound | None]) -> Bound | None:
-    """Return what a predicate asks of the rows of which these columns are worked out.
+def _over_input(predicate: Bound, columns: Sequence[Bound | None]) -> Bound | None:
+    """Return the predicate over the input of a map with these columns.
 
-    None where one it asks for is not theirs, or takes working out, which would be done twice.
+    None if it reads a column that has no such expression, or one that is computed, which would then be done twice.
     """
 
     def taken(asked: BoundColumn) -> Bound:
@@ -134,7 +134,7 @@ def _below_join(copy: Copy, node: Filter, predicate: Bound, join: Join) -> _Task
 
 
 def _side(condition: Bound, join: Join) -> int | None:
-    """Return which side of a join a condition is about; None where it is about both, or neither."""
+    """Return the side of a join that a condition reads; None if it reads both or neither."""
     width = len(join.inputs[0].schema)
     sides = {int(join.output[i] >= width) for i in column_uses(condition)}
     return sides.pop() if len(sides) == 1 else None
@@ -146,7 +146,7 @@ def _of_side(join: Join, side: int, output: BoundColumn) -> BoundColumn:
 
 
 def _of_partner(join: Join, side: int, asked: Bound) -> Bound | None:
-    """Return what a condition on the keys of one side says of the other's, which are equal to them; else None."""
+    """Return a condition on the keys of one side as one on the other's equal keys; None if it reads anything else."""
     keys = dict(zip(arranged_keys(join.inputs[side]), arranged_keys(join.inputs[1 - side]), strict=True))
     mine, other = (source.schema for source in (join.inputs[side], join.inputs[1 - side]))
     if any(i not in keys or mine.dtypes[i] != other.dtypes[keys[i]] for i in column_uses(asked)):
@@ -155,12 +155,12 @@ def _of_partner(join: Join, side: int, asked: Bound) -> Bound | None:
 
 
 def _is_private(copy: Copy, arranged: Node) -> bool:
-    """Return whether nobody else uses an arrangement."""
+    """Return whether a node is an arrangement with no other reader."""
     return isinstance(outside(arranged), Arrange) and _is_read_once(copy, arranged)
 
 
 def _is_read_once(copy: Copy, node: Node) -> bool:
-    """Return whether a node has one reader, in the loops that it enters and outside of them."""
+    """Return whether a node, inside and outside of the loops that it enters, has at most one reader."""
     while isinstance(node, Enter) and copy.readers(node) <= 1:
         (node,) = node.inputs
     return copy.readers(node) <= 1
@@ -174,16 +174,16 @@ def _below_arrangement(copy: Copy, node: Filter, predicate: Bound, arranged: Nod
 
 
 def _below_composite(copy: Copy, node: Filter, predicate: Bound, source: Composite) -> _Task:
-    """Return a composite with the conditions below it that only look at columns it takes as they are from one input.
+    """Return a composite with the conditions below it that read only columns it passes on from one input.
 
-    What a join looks up in is left to those who look up in it, too.
+    A join with partners keeps its filter if its input has other readers, so that they can share an arrangement.
     """
-    side, columns = _taken_as_they_are(source)
+    side, columns = _passed_on(source)
     if isinstance(source, PartneredJoin) and not _is_read_once(copy, source.inputs[side]):
         return _filtered(copy, node, predicate, source)
     inputs, above = list(source.inputs), list[Bound]()
     for condition in conditions(predicate):
-        before = _before(condition, columns) if set(column_uses(condition)) else None
+        before = _over_input(condition, columns) if set(column_uses(condition)) else None
         if before is None:
             above.append(condition)
         else:
@@ -192,10 +192,10 @@ def _below_composite(copy: Copy, node: Filter, predicate: Bound, source: Composi
     return _filtered(copy, node, functools.reduce(both, above), made) if above else made
 
 
-def _taken_as_they_are(source: Composite) -> tuple[int, Sequence[Bound | None]]:
-    """Return of which input the rows that do not pass may be left out, and what it has for each column given.
+def _passed_on(source: Composite) -> tuple[int, Sequence[Bound | None]]:
+    """Return the input whose rows may be dropped instead, and for each output column its expression there, or None.
 
-    Of a join, one side, if each of its rows comes through or not by itself; of groups, their keys.
+    Of a join, the side that is not padded (left for semi and anti joins); of groups, top-k and windows, the keys.
     """
     nothing: list[Bound | None] = [None] * len(source.schema)
     if isinstance(source, (SemiJoin, AntiJoin)) or (isinstance(source, OuterJoin) and source.how == "left"):
@@ -216,7 +216,7 @@ def _taken_as_they_are(source: Composite) -> tuple[int, Sequence[Bound | None]]:
 
 
 def _of_right(join: OuterJoin) -> list[Bound | None]:
-    """Return what the right side of a right join has for each column given: for keys too, where the types agree."""
+    """Return for each output column of a right join its right column; for keys only if the types agree."""
     left, right = (source.schema for source in join.inputs)
     keys = dict(join.on)
     wanted = [keys.get(name) for name in left.names]

@@ -1,4 +1,4 @@
-"""Fusing linear operators: what is done row by row, one after the other, is done in one go."""
+"""Fusing linear operators: chains of row-by-row operators become one operator."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def fuse_linear(graph: Graph) -> Graph:
-    """Return the graph with chains of maps, of filters, of negations and of concats made one operator each.
+    """Return the graph with chains of maps, of filters and of concats fused into one operator each; negations cancel.
 
-    A map that only picks columns becomes part of the join before it; one that changes nothing is left out. No
-    expression is evaluated more often than before, and an operator has the name and line of the one that may fail.
+    A map that only picks columns is merged into the join before it; one that changes nothing is dropped. No expression
+    is evaluated more often than before, and a fused operator has the name and line of the one that may fail.
     """
     return rebuild(graph, _fused)
 
@@ -39,7 +39,7 @@ def _map(copy: Copy, node: Map, source: Node) -> Node:
         if composed is None:
             break
         fails = any(can_fail(c) for c in source.columns)
-        origin, fails_as = (source, _failing(fused, source)) if fails else (fused, fused.fails_as)
+        origin, fails_as = (source, _failing_columns(fused, source)) if fails else (fused, fused.fails_as)
         fused = attrs.evolve(
             fused, columns=composed, fails_as=fails_as,
             name=origin.name, site=origin.site, origins=origin.origins, part_of=origin.part_of,
@@ -55,8 +55,8 @@ def _map(copy: Copy, node: Map, source: Node) -> Node:
     return copy.put(fused, inputs=(source,))
 
 
-def _failing(outer: Map, inner: Map) -> tuple[tuple[str, str | None], ...]:
-    """Return for columns of the outer Map that read some of the inner one which may fail, which one it is."""
+def _failing_columns(outer: Map, inner: Map) -> tuple[tuple[str, str | None], ...]:
+    """Return, for outer columns that read inner columns which may fail, which one it is; None for several."""
     known_as = {name: name for name in inner.schema.names} | dict(inner.fails_as)
     found: list[tuple[str, str | None]] = []
     for name, expression in zip(outer.schema.names, outer.columns, strict=True):
@@ -67,11 +67,11 @@ def _failing(outer: Map, inner: Map) -> tuple[tuple[str, str | None], ...]:
 
 
 def _composed(outer: tuple[Bound, ...], inner: Map) -> tuple[Bound, ...] | None:
-    """Return the outer expressions over what the inner Map reads; None where that would not be the same, or cost more.
+    """Return the outer expressions over the inner Map's input; None if the result would differ, or cost more.
 
-    Rows which the inner Map makes equal may cancel out, so an outer expression that can fail may be evaluated before it
-    only where it makes no rows equal; and then it has to read the same in an error. A computed float is brought into
-    its one form (no -0.0, one NaN) between the two.
+    Rows that the inner Map makes equal may cancel out. So an outer expression that can fail may skip it only if it
+    keeps distinct rows distinct, and the columns' names, which errors show. Computed floats are normalised (no -0.0,
+    one NaN) between the two.
     """
     within = inner.columns
     if any(can_fail(c) for c in outer):
@@ -118,7 +118,7 @@ def _concat(copy: Copy, node: Concat, *inputs: Node) -> Node:
 
 
 _MOST: Final = 100
-"""How many conditions, levels of calls, or inputs one operator is made of; one that has more already stays alone."""
+"""The most conditions or nested calls of a fused operator; a concat of more inputs is not merged into another."""
 
 _FUSED: Final[dict[type[Node], Callable[..., Node]]] = {
     Map: _map,

@@ -19,7 +19,7 @@ from tidemill.expressions.schema import Field, Schema, unused_name
 
 _TURNED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _Compared: TypeAlias = tuple[Bound, str, Bound]
-"""What of the rows compares how with what of the one row."""
+"""A comparison: an expression over the rows, how it compares, and an expression over the one row."""
 _COMPARISONS: Final = dict(zip(("eq", "ne", "lt", "le", "gt", "ge"), _TURNED, strict=True))
 
 
@@ -41,7 +41,7 @@ def filter_by_one_row(graph: Graph) -> Graph:
 
 @attrs.frozen
 class _Pair:
-    """The inputs of a cross join of which one has one row, and which of them each of its columns is of."""
+    """The inputs of a cross join with a side of one row, and which of them each of its columns comes from."""
 
     join: Join
     rows: Node
@@ -102,7 +102,7 @@ def _pair(copy: Copy, node: Node) -> _Pair | None:
 
 
 def _comparison(pair: _Pair, condition: Bound) -> _Compared | None:
-    """Return what of the rows compares how with what of the one."""
+    """Return a condition as a comparison of the rows with the one row; None if it is not one."""
     if not isinstance(condition, BoundCall) or condition.function not in _COMPARISONS or can_fail(condition):
         return None
     how, (first, second) = _COMPARISONS[condition.function], condition.args

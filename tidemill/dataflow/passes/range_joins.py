@@ -41,7 +41,7 @@ def join_by_range(graph: Graph) -> Graph:
 
 
 def _found(copy: Copy, node: Filter, source: Node) -> Node | None:
-    """Return what stands for a filter over pairs; None where it is none by range."""
+    """Return the range join that replaces a filter over pairs; None if there is none."""
     if not isinstance(source, Join) or copy.readers(source) > 1:
         return None
     if not has_all_pairs(source) and not _pays_by_key(copy, source):
@@ -74,7 +74,7 @@ def _needs_no_more(source: Join, comparison: tuple[int, str, int]) -> bool:
 
 
 def _comparison(source: Join, condition: Bound) -> tuple[int, str, int] | None:
-    """Return which left column compares how with which right one."""
+    """Return a condition as (left column, how it compares, right column); None if it is no such comparison."""
     if not isinstance(condition, BoundCall) or condition.function not in _COMPARISONS:
         return None
     how, (first, second), width = _COMPARISONS[condition.function], condition.args, len(source.inputs[0].schema)

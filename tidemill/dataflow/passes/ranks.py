@@ -1,4 +1,4 @@
-"""Limiting ranks: of a partition from which only the first rows are wanted, only those are numbered."""
+"""Limiting ranks: where only the first rows of a partition are wanted, only those are numbered."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def limit_ranks(graph: Graph) -> Graph:
 
 
 def _limited(copy: Copy, source: Node, predicate: Bound, steps: int) -> tuple[int, Node | None]:
-    """Return how many of the steps are left, and the source with a limit to its windows; None where there is none."""
+    """Return how many of the steps are left, and the source with its windows limited; None if there is no limit."""
     flags, way = list(conditions(predicate)), list[Node]()
     asked = [most for c in flags for most in _at_most(c)]
     between = (Arrange, Filter, Join, Map)
@@ -189,7 +189,7 @@ def _least(factor: Fraction, index: int, number: Fraction, *, strictly: bool) ->
 
 
 def _asked_before(node: Node, asked: _Most) -> list[_Most]:
-    """Return what is asked of the rows that an operator's are made of; of a join, of the left ones."""
+    """Return a bound on an operator's output as bounds on its input; of a join, on the left input."""
     sign, index, most = asked
     if isinstance(node, Map):
         found = _linear(node.columns[index]) if node.columns[index].dtype.is_integer else None

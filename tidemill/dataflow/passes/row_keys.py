@@ -48,7 +48,7 @@ Keys: TypeAlias = tuple[frozenset[int], ...]
 _SOME_OF_THE_SAME: Final = (
     AntiJoin, Arrange, ComparingFilter, Consolidate, Enter, Filter, Inspect, Leave, Retime, SemiJoin, TopK, Windowed,
 )  # fmt: skip
-"""What has rows of its first input, each as often as there at the most, and their columns first."""
+"""Operators whose rows are those of their first input, no more often than there, with its columns first."""
 _PASSED_ON: Final = (*_SOME_OF_THE_SAME, Join, Map, OuterJoin, RangeJoin, Reduce, SetOperation, Threshold)
 _MOST: Final = 4
 """How many keys are known of a collection: a join has one for each pair of its sides' keys."""
@@ -83,7 +83,7 @@ def is_told_apart_by(node: Node, columns: Iterable[int]) -> bool:
 
 
 def join_once(graph: Graph) -> Graph:
-    """Return the graph with one join for each left, right, full, semi and anti join by what tells rows apart.
+    """Return the graph with outer, semi and anti joins by unique keys marked: these need one join, not two.
 
     Where no key is there twice on one side, a row of the other has one partner at the most, so that its pairs, without
     the partner's columns, are the rows that have one: else these are found by a second join, with the distinct keys. So
@@ -104,7 +104,7 @@ def join_once(graph: Graph) -> Graph:
 
 
 def without_keys(graph: Graph) -> Graph:
-    """Return the graph with inputs that have no keys, for who is given updates of them that nobody holds to keys."""
+    """Return the graph with inputs that have no keys, for callers whose updates are not checked for keys."""
     if not any(node.key for node in graph.inputs.values()):
         return graph
 

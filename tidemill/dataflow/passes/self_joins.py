@@ -129,7 +129,7 @@ def _with_index(expressions: Columns, to: Callable[[int], int]) -> list[Bound]:
 
 
 def _path(copy: Copy, source: Node) -> list[Node]:
-    """Return what is between an aggregate and the join below it, and this at the end; no more than one reader each."""
+    """Return the path from an aggregate down to a join, which is last; empty if its end has several readers."""
     path = [source]
     while copy.readers(path[-1]) <= 1 and isinstance(path[-1], (Filter, Map)):
         path.append(path[-1].inputs[0])
@@ -137,9 +137,9 @@ def _path(copy: Copy, source: Node) -> list[Node]:
 
 
 def _sides(join: Node) -> tuple[Node, frozenset[int], Columns, Columns] | None:
-    """Return the rows of which both sides of a join are made one by one, what tells them apart, and the sides' columns.
+    """Return the collection that both sides of a self-join are made of row by row, its key, and the sides' columns.
 
-    None for what is no join, or of two collections, or of one of which it is not known that no row is there twice.
+    None if it is no self-join, or if it is not known that no row of the collection is there twice.
     """
     if not isinstance(join, Join):
         return None

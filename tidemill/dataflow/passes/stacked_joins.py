@@ -92,7 +92,7 @@ def _below(side: Node) -> Join | None:
 
 
 def _joined_alone(graph: Graph, side: Node, by: Join) -> Join | None:
-    """Return the join below a side, if nobody else reads it, nor what lies between, and NULLs are treated alike."""
+    """Return the join below a side, if nothing from it up to there has another reader, and NULLs are treated alike."""
     below = _below(side)
     if below is None or below.nulls_equal != by.nulls_equal:
         return None

@@ -1,4 +1,4 @@
-"""What windows, groups and first rows read of their rows, and what they are without what nobody reads of theirs."""
+"""Which columns windows, groups and top-k read, and what is left of them when unread columns are dropped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Kept:
 
     calls: tuple[int, ...]
     columns: tuple[int, ...]
-    """Of its rows, those that somebody reads, the calls among them, or that break ties."""
+    """The columns of its rows that somebody reads, calls included, or that break ties."""
     ties: bool = False
     """Whether ties are broken."""
     hashed: bool = False

@@ -1,4 +1,4 @@
-"""Patterns that are literals of expressions: LIKE's, and what matches of regular expressions are replaced by."""
+"""LIKE patterns and the replacements of regexp_replace, which are literals: how they are checked and read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidemill.expressions.functions.regular_expressions import pattern_complaint
 
 
 def like_complaint(pattern: str) -> str | None:
-    r"""Return what is wrong with a LIKE pattern, if anything is.
+    r"""Return what is wrong with a LIKE pattern; None if it is valid.
 
     >>> print(like_complaint("a_%"), like_complaint(r"a\b"), sep="; ")
     None; LIKE pattern 'a\\b' has a \ that escapes neither % nor _ nor \: double it
@@ -22,28 +22,28 @@ def like_complaint(pattern: str) -> str | None:
     )
 
 
-def like_in_re2(pattern: str) -> str:
-    r"""Return a LIKE pattern as a regular expression for RE2.
+def like_to_re2(pattern: str) -> str:
+    r"""Return a LIKE pattern translated to a regular expression for RE2.
 
-    >>> like_in_re2(r"a%\\_")
+    >>> like_to_re2(r"a%\\_")
     '(?s)\\Aa.*\\x5c.\\z'
     """
     return "".join([r"(?s)\A", *({"%": ".*", "_": "."}.get(t) or shown(ord(t[-1])) for t in _tokens(pattern)), r"\z"])
 
 
-def is_like(text: str, pattern: str) -> bool:
-    """Return whether a text is as a LIKE pattern says: what stands after a ``%`` is looked for from left to right."""
-    tokens, place, token, mark, begin = _tokens(pattern), 0, 0, 0, -1
+def matches_like(text: str, pattern: str) -> bool:
+    """Return whether a text matches a LIKE pattern: left to right, backtracking to the last ``%`` only."""
+    tokens, place, token, retry, after_percent = _tokens(pattern), 0, 0, 0, -1
     while place < len(text):
         what = tokens[token] if token < len(tokens) else None
         if what == "%":
             token += 1
-            mark, begin = place, token
+            retry, after_percent = place, token
         elif what is not None and (what == "_" or what[-1] == text[place]):
             place, token = place + 1, token + 1
-        elif begin >= 0:
-            mark += 1
-            place, token = mark, begin
+        elif after_percent >= 0:
+            retry += 1
+            place, token = retry, after_percent
         else:
             return False
     return all(t == "%" for t in tokens[token:])
@@ -54,7 +54,7 @@ def _tokens(pattern: str) -> list[str]:
 
 
 def read_replacement(text: str, groups: int) -> tuple[str | int, ...]:
-    r"""Return a replacement in Java's form as texts and numbers of groups: ``$1`` a group, ``\$`` a dollar.
+    r"""Parse a replacement in Java's syntax into texts and group numbers: ``$1`` is a group, ``\$`` a dollar.
 
     >>> read_replacement(r"<$1\$>", 1)
     ('<', 1, '$>')
@@ -62,8 +62,8 @@ def read_replacement(text: str, groups: int) -> tuple[str | int, ...]:
     parts: list[str | int] = []
     position = 0
     while position < len(text):
-        mark = text[position]
-        if mark == "$":
+        retry = text[position]
+        if retry == "$":
             digits = re.match(r"\d+", text[position + 1 :])
             number = digits[0] if digits else ""
             while len(number) > 1 and int(number) > groups:
@@ -74,19 +74,19 @@ def read_replacement(text: str, groups: int) -> tuple[str | int, ...]:
             parts.append(int(number))
             position += 1 + len(number)
             continue
-        if mark == "\\":
+        if retry == "\\":
             position += 1
             if position == len(text):
                 msg = "it ends in a single \\"
                 raise ValueError(msg)
-            mark = text[position]
-        parts[-1:] = [parts[-1] + mark] if parts and isinstance(parts[-1], str) else [*parts[-1:], mark]
+            retry = text[position]
+        parts[-1:] = [parts[-1] + retry] if parts and isinstance(parts[-1], str) else [*parts[-1:], retry]
         position += 1
     return tuple(parts)
 
 
 def replacement_complaint(pattern: str, replacement: str) -> str | None:
-    """Return what is wrong with a pattern and what it is replaced by, if anything is."""
+    """Return what is wrong with a regular expression or its replacement; None if both are valid."""
     wrong = pattern_complaint(pattern)
     if wrong:
         return wrong

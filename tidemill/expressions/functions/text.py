@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tidemill.errors import brief
 from tidemill.expressions.expr import Expr, Literal, call, operand
-from tidemill.expressions.functions.patterns import is_like, like_complaint, replacement_complaint
+from tidemill.expressions.functions.patterns import like_complaint, matches_like, replacement_complaint
 from tidemill.expressions.functions.registry import Function, all_of, either, fixed
 from tidemill.expressions.functions.regular_expressions import pattern_complaint, read_pattern
 from tidemill.expressions.functions.searches import Search, extracted, found, replaced
@@ -162,7 +162,7 @@ TEXT: Final = (
     Function("split_part", fixed(STRING, STRING, INT32, result=STRING), "a string, a delimiter and a number",
              "SPLIT_PART", literals=(1, 2), check=_check_part, python=_split_part),
     Function("like", _string_test, "a string and a pattern", "LIKE", "Like", literals=(1,), check=_check_like,
-             python=is_like),
+             python=matches_like),
     Function("starts_with", _string_test, "a string and a prefix", "STARTSWITH", literals=(1,),
              python=str.startswith),
     Function("ends_with", _string_test, "a string and a suffix", "ENDSWITH", literals=(1,), python=str.endswith),

@@ -89,7 +89,7 @@ class Compiled:
         least = Antichain.minimum(len(graph.coordinates))
         at_first = dict.fromkeys(graph.inputs.values(), least)
         self.eager = any(f != least for f in progress.user_frontiers(self.outputs, at_first).values())
-        """Whether an output is complete somewhere from the start: it hangs on constants alone, or on delayed inputs."""
+        """Whether an output has complete times from the start: it depends on constants alone, or on delayed inputs."""
         self.live = [frontier for reach, frontier in self.frontiers.items() if reach]
         """Those of the frontiers that inputs reach."""
 
@@ -219,7 +219,7 @@ def _may_repeat(operator: Operator) -> bool:
 
 
 def _keeps_apart(node: Node) -> bool:
-    """Return whether rows that differ become rows that differ, if they become any: for all columns are still there."""
+    """Return whether distinct rows stay distinct, if they are not dropped: all columns are still there."""
     if isinstance(node, Map):
         there = {c.index for c in node.columns if isinstance(c, BoundColumn)}
         return len(there) == len(node.inputs[0].schema)
@@ -234,4 +234,4 @@ def _takes_repeated(operator: Operator) -> bool:
 
 _BILINEAR: Final = (DeltaJoinOperator, JoinOperator)
 _PASSING: Final = (Concat, Enter, Leave, Negate, Variable)
-"""Pass on each block as it is, but for a sign or a coordinate that is the same all over it."""
+"""Operators that pass each array on unchanged, but for a sign or a constant coordinate."""

@@ -178,7 +178,7 @@ class EmbeddedExecutor:
                 warnings.warn(msg, RuntimeWarning, stacklevel=5)
 
     def _drop_ended(self) -> None:
-        """Give up the state of operators to which nothing can come any more, and which none that reads them needs."""
+        """Drop the state of operators that get no more updates and whose readers do not need it."""
         for operator in operators_of(self.compiled.root):
             if not operator.since().elements:
                 operator.drop_state()

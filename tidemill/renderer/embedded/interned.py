@@ -89,7 +89,7 @@ class InternedSweeper:
                     yield port.index
 
     def _is_worth_merging(self, values: int) -> bool:
-        """Return whether merging may let go of many of so many values: some updates cancel, and they are not few.
+        """Return whether merging may release many of the values: some updates cancel, and not just a few.
 
         Few are worth it where there is little to merge: a single list may refer to any number of values.
         """

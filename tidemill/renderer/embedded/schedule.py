@@ -188,14 +188,14 @@ class Port:
         """Whether each array that is put here is consolidated; several together need not be."""
         self._now: list[UpdateArray] = []
         self._rows: list[Ints] | None = None
-        """Updates for the operator's turn, too: the rows of a matrix, which need not lie side by side."""
+        """Updates for the operator's turn, too: the rows of a matrix, which need not be contiguous."""
         self._later: dict[Round, list[UpdateArray]] = {}
         self.pending = PendingUpdates(codes, operator.schedule.users, weights)
         """Updates for later steps."""
         self.index: Spine | None = None
-        """The same by key, where the operator looks them up: until it takes them, be that in a later round."""
+        """The updates that wait, by key, if the operator looks them up: until it takes them, even in a later round."""
         self._released: dict[Round, list[UpdateArray]] = {}
-        """Of what waits for later rounds, that which is still in the index."""
+        """Updates for later rounds that are still in the index, by round."""
 
     def put(self, updates: UpdateArray, at: Round | None) -> None:
         """Take updates that are all at one iteration of each loop, or (None) at any."""
@@ -218,7 +218,7 @@ class Port:
             self._put_later(updates, at)
 
     def put_rows(self, rows: list[Ints], at: Round | None) -> None:
-        """Take what `put` does, as the rows of a matrix: these are not copied where an operator can do with them."""
+        """Take what `put` takes, as the rows of a matrix; not copied if the operator can work with rows."""
         region = self.operator.region
         if at != region.now or self._rows is not None or self.operator.schedule.checks_frontiers:
             self.put(stack(rows), at)

@@ -45,7 +45,7 @@ def put_in_place(path: Path, write: Callable[[IO[bytes]], T], *, new: bool = Fal
 
 
 def _linked(beside: Path, path: Path) -> bool:
-    """Have a file in a place, or another stay that is there; return False where that cannot be."""
+    """Link a file to a place, or keep what is there; return False if the file system has no links."""
     try:
         os.link(beside, path)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""User's functions that give something else each time: a row is taken away that is not the one that was put there.
+"""Users' functions that are not deterministic: a row is retracted that is not the one that was inserted.
 
 Sure signs alone are told: a function that gives two results for one row in a moment, and a negative count where there
 is no other way to one. A count that is negative since somebody deleted what was not there looks the same elsewhere.
@@ -40,7 +40,7 @@ _POSITIVE = (Aggregate, TopK, Windowed)
 
 
 def suspects(graph: Graph) -> Mapping[Output, Sequence[FlatMap]]:
-    """Return the outputs in which a negative count can only come of functions that differ, with these functions."""
+    """Return the outputs in which only a function that is not deterministic can cause a negative count, with these."""
     found: dict[Node, tuple[FlatMap, ...] | None] = {}  # None where there may be other reasons
     for node in graph.nodes:
         found[node] = _suspects(node, [found.get(source) for source in node.inputs])

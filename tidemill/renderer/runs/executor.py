@@ -46,7 +46,7 @@ class Executor(Protocol):
         """Whether the step at hand can be repeated in this process from what was queued for it."""
 
     def commit(self, since: Mapping[Output, Antichain]) -> None:
-        """Make a step final. Outputs' times are told apart from these frontiers on."""
+        """Make a step final. From these frontiers on outputs' times stay distinguishable."""
 
     def rollback(self) -> None:
         """Put everything back to where it was before the step, what was queued for it too."""
@@ -150,7 +150,7 @@ class Recorder(ChangesOnDisk, Protocol):
         """Return why a run that took so many steps is not what is in the folder any more; None where it is."""
 
     def standing(self, steps: int) -> str:
-        """Return what to say of the step after so many, and of what was put in for it, where a run is closed."""
+        """Return what to say about the last step and its input when a run is closed."""
 
     def checkpoint(self) -> None:
         """Write the whole state, so that a run that goes on repeats no steps before."""

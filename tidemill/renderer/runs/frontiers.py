@@ -25,7 +25,7 @@ class Move:
     inputs: Mapping[Input, Antichain]
     """The frontiers of all inputs after it."""
     needed: Mapping[Input, Antichain]
-    """Up to where each input's updates have to be worked in.
+    """Up to where each input's updates have to be processed.
 
     What no output shows yet waits at its input. There it can be corrected or discarded when a step is refused because
     of it; further on, operators would have taken it in for good.

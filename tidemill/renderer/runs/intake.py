@@ -88,7 +88,7 @@ class Intake:
         self._frontiers = stepper.frontiers
         self._dataframes = dataframes
         self._told: dict[Input, dict[Time, Any]] = {}
-        """The watermarks that this run was told, the last ones of each time."""
+        """The watermarks that this run was told: the last one for each time."""
 
     def change(
         self, node: Input, rows: Any, time: Any, sign: int, on_error: OnError = "raise"

@@ -26,7 +26,7 @@ READABLE: Final = 200_000
 MOST_RECORDS: Final = 100
 """Rows of an output that a page has."""
 _EXACT: Final = 2**53
-"""Up to here JavaScript's numbers are whole numbers, each of them."""
+"""The largest whole number up to which JavaScript represents all of them."""
 
 
 def frontier_text(frontier: Antichain) -> str:

@@ -14,7 +14,7 @@ D = TypeVar("D")
 
 
 class Registry(Generic[V]):
-    """What an engine has for each class, of nodes or of what a Reduce computes. Called, it gives a decorator that adds.
+    """What an engine has for each class of nodes, or of Reduce logic. Calling it gives a decorator that registers more.
 
     >>> from tidemill.dataflow import nodes
     >>> rules = Registry[Callable[[], str]]("example engine")

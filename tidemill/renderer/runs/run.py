@@ -764,7 +764,7 @@ class Run:
         return explorer(self._data(), height, self._repr_mimebundle_(), self._records_at)
 
     def _records_at(self, id_: int, time: Sequence[int | str] | None) -> dict[str, Any]:
-        """Return for the explorer what an output holds at a time, or else now; of others what is logged of them."""
+        """Return for the explorer an output's contents, at a time or now; for other nodes, the updates logged."""
         node, at = self.graph.nodes[id_], None if time is None else tuple(map(int, time))
         try:
             if isinstance(node, Output):

@@ -25,7 +25,7 @@ from tidemill.renderer.embedded.operators.one_row import Move
 from tidemill.renderer.spark import linear
 from tidemill.renderer.spark.dynamic_filter import Moves
 from tidemill.renderer.spark.frames import Frame, consolidated, materialised, planning
-from tidemill.renderer.spark.large_windows import is_divisible, on_large
+from tidemill.renderer.spark.large_windows import is_divisible, note_on_large_partitions
 from tidemill.renderer.spark.session import check_session
 from tidemill.renderer.spark.state import Round
 from tidemill.renderer.spark.step import Step
@@ -112,7 +112,7 @@ class _Planned(Step):
     def of_reduce(self, node: Reduce, now: Round) -> Frame | None:
         """Say besides what becomes of large partitions, which only data can tell."""
         if not now and is_divisible(node) and self._inputs(node) != [None]:
-            self._jobs.say(on_large())
+            self._jobs.say(note_on_large_partitions())
         return super().of_reduce(node, now)
 
     def of_feedback(self, node: Feedback, now: Round) -> None:

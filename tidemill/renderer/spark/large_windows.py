@@ -1,8 +1,8 @@
-"""Partitions of window calls that are too large for one task: cut into ranges of their order, a task for each.
+"""Large partitions of window calls: cut into ranges of rows in their order, one task for each range.
 
-Spark shares the rows out by partition and order. A first job over the ranges says what each is to others: counts, exact
-sums, the rows at its ends; put together in the driver, that is little. A second one is told what there is around each
-range, and computes the values.
+Spark range-partitions the rows by partition and order. A first job summarises each range for the others: counts, exact
+sums, the rows at its ends. The driver merges these summaries, which are small. A second job is given what surrounds
+each range, and computes the calls' values.
 """
 
 from __future__ import annotations
@@ -54,23 +54,23 @@ from tidemill.renderer.spark.tasks import applied
 from tidemill.renderer.spark.types import struct
 
 LARGE: Final = 1_000_000
-"""Rows of a partition beyond which it is more than one task."""
+"""Updates of a partition beyond which it takes more than one task."""
 RANGE_ROWS: Final = 250_000
-"""About so many rows are a range."""
+"""About how many updates make a range."""
 MOST_VERSIONS: Final = 8
-"""Times at which rows come up to which their values are computed at each."""
+"""The most distinct times at which values are computed in ranges; with more, a partition is one task."""
 MOST_BESIDE: Final = 4
-"""Where rows look at more than a range divided by this on either side, the partition is one task."""
+"""A partition stays one task if frames reach more than ``RANGE_ROWS / MOST_BESIDE`` rows into a range beside."""
 
 
 def is_divisible(node: Node) -> bool:
-    """Return whether values of some rows are worked out from the rows around them and from what others come to."""
+    """Return whether a node's calls can be computed range by range: from nearby rows, and summaries of all others."""
     logic = getattr(node, "logic", None)
     return isinstance(logic, Windows) and can_be_divided(logic, node.inputs[0].schema.dtypes)
 
 
-def on_large() -> str:
-    """Return what becomes of large partitions of windows that are divisible, for who reads a plan."""
+def note_on_large_partitions() -> str:
+    """Return what is done with large partitions of windows that can be divided, for explain."""
     return (
         f"Partitions of more than {LARGE:,} rows, which a job before this one counts, are cut into ranges of about "
         f"{RANGE_ROWS:,} rows each by their order: one job finds out what is around each, one computes the values."
@@ -79,26 +79,26 @@ def on_large() -> str:
 
 @attrs.define
 class LargestPartition:
-    """How large partitions of a run's windows are at the most: counted, and what has come since may all be of one."""
+    """An upper bound on the largest partition of one node's windows: the last count, plus all updates since."""
 
     rows: int = 0
-    """How many updates there were in the last step that asked, in all of them."""
+    """How many updates all partitions had together when this was last asked."""
     largest: int | None = None
 
     def may_be_large(self, node: Reduce, stored: DataFrame, new: DataFrame, before: int, more: int) -> bool:
-        """Return whether a partition of stored and new updates, so many of each, may be too large for one task."""
+        """Return whether a partition may be too large for one task; ``before`` updates are stored, ``more`` are new."""
         if self.largest is not None:
             self.largest += max(before - self.rows, 0) + more
         self.rows = before + more
         if self.rows <= LARGE or not is_divisible(node):
             return False
         if self.largest is None or self.largest > LARGE:
-            self.largest = rows_of_largest(node, stored, new)
+            self.largest = updates_of_largest(node, stored, new)
         return self.largest > LARGE
 
 
-def rows_of_largest(node: Reduce, stored: DataFrame, new: DataFrame) -> int:
-    """Return how many updates the largest partition has. One job."""
+def updates_of_largest(node: Reduce, stored: DataFrame, new: DataFrame) -> int:
+    """Return how many updates the largest partition has. Runs one job."""
     keys = [f"c{k}" for k in node.keys]
     counts = stored.select(*keys).union(new.select(*keys)).groupBy(*keys).count()
     ((largest,),) = counts.agg(F.max("count")).collect()
@@ -106,23 +106,23 @@ def rows_of_largest(node: Reduce, stored: DataFrame, new: DataFrame) -> int:
 
 
 STORED: Final = "stored"
-"""The column that says whether an update is a stored one."""
+"""The column that tells stored updates from new ones."""
 
 
 class _Apart(NamedTuple):
-    """Updates of partitions that are too large, and the others."""
+    """The updates of partitions that are too large, and those of all others."""
 
     large: Frame | None
     rows: int
-    """How many updates the large ones have."""
+    """How many updates the large partitions have."""
     rest: Frame | None
 
 
 def windows_of_large(node: Reduce, frame: Frame, *, some_stored: bool = False) -> tuple[Frame | None, Frame | None]:
-    """Return the output's updates for partitions that are too large for one task, and the updates of the others.
+    """Return the output's updates for partitions too large for one task, and the input's updates of all others.
 
-    With ``some_stored`` the column `STORED` says which updates are of what was there before, with its values. None for
-    either where there are none.
+    With ``some_stored`` the column `STORED` marks updates that were there before, and whose output was. None for either
+    if there are none.
     """
     large, rows, rest = _large_apart(node, frame)
     if large is None:
@@ -133,13 +133,13 @@ def windows_of_large(node: Reduce, frame: Frame, *, some_stored: bool = False) -
         at = _times_of(large.data.filter(~F.col(STORED)) if some_stored else large.data)
     if at is None:
         return None, frame
-    number: Column = F.lit(0)  # of its version
+    version: Column = F.lit(0)  # the version of each update
     if time is None:
         known = F.array(*(F.lit(t).cast("bigint") for (t,) in at))
-        number = F.array_position(known, F.col("t0")) - (0 if some_stored else 1)
+        version = F.array_position(known, F.col("t0")) - (0 if some_stored else 1)
     if some_stored:
-        number = F.when(F.col(STORED), 0).otherwise(number)
-    lines = large.data.select(*columns(large.width), number.cast("int").alias(VERSION), DIFF)
+        version = F.when(F.col(STORED), 0).otherwise(version)
+    lines = large.data.select(*columns(large.width), version.cast("int").alias(VERSION), DIFF)
     found = in_ranges(node, lines, rows, [*([None] if some_stored else []), *at], inserted=large.inserted)
     if found is None:
         return None, frame
@@ -147,7 +147,7 @@ def windows_of_large(node: Reduce, frame: Frame, *, some_stored: bool = False) -
 
 
 def _large_apart(node: Reduce, frame: Frame) -> _Apart:
-    """Return the updates with those of large partitions apart: one job, of the keys' columns, which counts them."""
+    """Return the updates of large partitions apart: one job counts by key, a second counts all if that is not known."""
     if is_planning() or not is_divisible(node) or (frame.rows is not None and frame.rows <= LARGE):
         return _Apart(None, 0, frame)
     whole = frame if frame.cheap else materialised(frame)
@@ -169,7 +169,7 @@ def _large_apart(node: Reduce, frame: Frame) -> _Apart:
 
 
 def _times_of(data: DataFrame) -> list[Time] | None:
-    """Return the times of updates over one coordinate, in their order; None where they are too many."""
+    """Return the distinct times of updates over one coordinate, in order; None if they are too many."""
     found = data.select("t0").distinct().limit(MOST_VERSIONS + 1).collect()
     return sorted((row.t0,) for row in found) if len(found) <= MOST_VERSIONS else None
 
@@ -177,28 +177,28 @@ def _times_of(data: DataFrame) -> list[Time] | None:
 def in_ranges(
     node: Reduce, lines: DataFrame, rows: int, times: Sequence[Time | None], *, inserted: bool
 ) -> DataFrame | None:
-    """Return the output's updates for lines of rows, each with its version and diff; None where it cannot be so.
+    """Return the output's updates for rows with a version and a diff, computed in ranges; None if that cannot be done.
 
-    A version has the rows of those before it, and its time, if its changes are wanted. With ``inserted`` all diffs are
-    1. Not where rows look at many others, or are there less than no times, which is an error that others tell.
+    A version has all rows of the versions before it. Its changes come out at its time; those of time None do not. With
+    ``inserted`` all diffs are 1. None if frames reach too far, or if a count is negative: the other path reports that.
     """
     logic, schema = node.logic, node.inputs[0].schema
     assert isinstance(logic, Windows)
     given = read_by_calls(node, logic) if inserted else tuple(range(len(schema)))
-    ranged = _ranged(node, logic, lines, -(-rows // RANGE_ROWS)).localCheckpoint()
+    ranged = _range_partitioned(node, logic, lines, -(-rows // RANGE_ROWS)).localCheckpoint()
     ranged = ranged.withColumn(RANGE, F.spark_partition_id())
     asked = summaries_asked(logic, schema.dtypes)
     kernel = RangeKernel(node, given, len(times), asked, int(RANGE_ROWS / MOST_BESIDE))
-    found = put_together(node, applied(ranged, kernel).toArrow().to_pylist(), given)
+    found = surroundings(node, applied(ranged, kernel).toArrow().to_pylist(), given)
     return None if found is None else applied(ranged, RangeValuesKernel(node, tuple(times), given, found))
 
 
-def _ranged(node: Reduce, windows: Windows, lines: DataFrame, ranges: int) -> DataFrame:
-    """Return lines in so many tasks, each with those between two places of the order, peers that matter together."""
+def _range_partitioned(node: Reduce, windows: Windows, lines: DataFrame, ranges: int) -> DataFrame:
+    """Return the rows range-partitioned by key and order, one task a range, peers in one range where they matter."""
     reach = Reach.of(windows, node.inputs[0].schema.dtypes)
     assert reach is not None
-    is_column = all(o.column < len(node.inputs[0].schema) for o in windows.ties)  # else it is the rows' hash
-    by = (*windows.order, *windows.ties) if is_column and not reach.peers else windows.order
+    ties_are_columns = all(o.column < len(node.inputs[0].schema) for o in windows.ties)  # else by the rows' hash
+    by = (*windows.order, *windows.ties) if ties_are_columns and not reach.peers else windows.order
     return lines.repartitionByRange(max(ranges, 2), *(f"c{k}" for k in node.keys), *map(_sorted_by, by))
 
 
@@ -210,7 +210,7 @@ def _sorted_by(by: OrderColumn) -> Column:
 
 
 def read_by_calls(node: Reduce, windows: Windows) -> tuple[int, ...]:
-    """Return the columns of rows that calls read, and those of the partitioning and the order."""
+    """Return the columns that calls read, and those of the partitioning and the order."""
     found = {*node.keys, *(o.column for o in (*windows.order, *windows.ties))}
     width = len(node.inputs[0].schema)
     if any(column >= width for column in found):  # ties are broken by the hash of whole rows
@@ -231,13 +231,13 @@ def _arguments(call: BoundWindowCall) -> tuple[int | BoundLiteral | None, ...]:
     return call.aggregate.column, call.aggregate.condition, *(o.column for o in call.aggregate.order)
 
 
-def put_together(node: Reduce, said: Sequence[Mapping[str, Any]], given: Sequence[int]) -> dict[Place, Around] | None:
-    """Return what is around each range, as it is sent; None where they are no ranges, or their ends many rows."""
-    if any(line["summary"] is None for line in said):
+def surroundings(node: Reduce, lines: Sequence[Mapping[str, Any]], given: Sequence[int]) -> dict[Place, Around] | None:
+    """Return what surrounds each range, encoded to be sent; None if one has no summary, or if they are out of order."""
+    if any(line["summary"] is None for line in lines):
         return None
     transport = Transport(node.inputs[0].schema.dtypes, given, Interner())
     partitions: dict[tuple[int, str], dict[int, RangePartition]] = defaultdict(dict)
-    for line in sorted(said, key=lambda line: line[RANGE]):
+    for line in sorted(lines, key=lambda line: line[RANGE]):
         one: RangePartition = pickle.loads(line["summary"])  # noqa: S301 - of our own tasks
         partitions[line[VERSION], line["key"]][line[RANGE]] = transport.received(one, rows=False)
     found: dict[Place, Around] = {}
@@ -251,7 +251,7 @@ def put_together(node: Reduce, said: Sequence[Mapping[str, Any]], given: Sequenc
 
 
 def _are_in_order(node: Reduce, ranges: Sequence[RangePartition], transport: Transport) -> bool:
-    """Return whether each range begins behind the end of the one before, in our order: Spark has its own."""
+    """Return whether no range begins before the end of the one before it, in our order, which Spark's may not be."""
     assert isinstance(node.logic, Windows)
     order = row_order(node.logic, transport.types, transport.interner)
 

@@ -1,7 +1,7 @@
-"""Frames as intervals: for rows, by copy, or for peer groups, the places between which their frames lie.
+"""Frames as intervals: for each copy of a row, or for each peer group, the places where its frame begins and ends.
 
-A bound has a place, the number of the copy there that it is before, or `BEYOND` all of them, and the path of the block
-that the place is in. A place that is NULL is no bound.
+A bound is a place, the number of the copy there that it comes before (`BEYOND` for after all copies), and the path of
+the block that the place is in. A NULL place means unbounded.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from tidemill.expressions.windows.frames import Frame, Offset
 
 _PLACE_COPY: Final = "bound copy#"
 _FARTHEST: Final = 1 << 40
-"""More rows than a partition has: offsets beyond it are the same as this one."""
+"""More rows than any partition has: larger offsets are clamped to it."""
 
 
 def frame_intervals(orders: Orders, frame: Frame) -> Collection:
-    """Return the bounds of all frames, but of those that are empty for their bounds being beyond the partition.
+    """Return the bounds of all frames, but for those that are empty because a bound is beyond the partition.
 
-    Those of ROWS frames are in the order of rows, with a row for each copy; others in that of peer groups.
+    ROWS frames are in the order of rows, a row for each copy; all others are in the order of peer groups.
     """
     by_row = frame.mode == "rows"
     key = orders.key(by_row=by_row)
@@ -55,47 +55,47 @@ def frame_intervals(orders: Orders, frame: Frame) -> Collection:
         return low.join(high, on=key, nulls_equal=True)
     if low is not None:
         return low.with_columns(
-            **{HIGH: lit(None).cast("binary"), HIGH_COPY: _whole(0), HIGH_PATH: col(LOW_PATH)},
+            **{HIGH: lit(None).cast("binary"), HIGH_COPY: _int64(0), HIGH_PATH: col(LOW_PATH)},
         )
     assert high is not None
-    return high.with_columns(**{LOW: lit(None).cast("binary"), LOW_COPY: _whole(0), LOW_PATH: col(HIGH_PATH)})
+    return high.with_columns(**{LOW: lit(None).cast("binary"), LOW_COPY: _int64(0), LOW_PATH: col(HIGH_PATH)})
 
 
 def in_order_of_rows(order: OrderSums, intervals: Collection) -> Collection:
-    """Return the intervals of peer groups with bounds in the order of rows, and the paths of the blocks there."""
+    """Return intervals of peer groups as intervals in the order of rows, with the paths of its blocks."""
     blocks, intervals = order.blocks, intervals.drop(LOW_PATH, HIGH_PATH)
     for place, copy, path in ((LOW, LOW_COPY, LOW_PATH), (HIGH, HIGH_COPY, HIGH_PATH)):
-        moved = each_value(intervals.rename({place: "place#"}), _among_rows, ["place#", copy], Field(place, BINARY))
-        moved = moved.drop("place#").with_columns(**{copy: _whole(0)})
+        moved = each_value(intervals.rename({place: "place#"}), _place_of_rows, ["place#", copy], Field(place, BINARY))
+        moved = moved.drop("place#").with_columns(**{copy: _int64(0)})
         intervals = route_down(moved, blocks.ways, blocks.parts, place, blocks.shape).rename({PATH: path})
     return intervals
 
 
-def _among_rows(place: bytes | None, copy: int) -> bytes | None:
-    """Return a place of peers as one in the order of rows: before all of them, or behind."""
+def _place_of_rows(place: bytes | None, copy: int) -> bytes | None:
+    """Return the place of a peer group as a place of rows: before all of its rows, or after them."""
     return None if place is None else place + (b"\xff" if copy == BEYOND else b"\0") * TIE_BYTES
 
 
-def whole_numbers(offset: int) -> int:
-    """Return a number of rows, or the farthest there may be in its place."""
+def clamped(offset: int) -> int:
+    """Return an offset clamped to the rows that a partition may have."""
     return max(-_FARTHEST, min(offset, _FARTHEST))
 
 
 def _bound(orders: Orders, frame: Frame, offset: Offset, *, end: bool) -> Collection:
-    """Return the key, the place, the copy and the path of a bound, for all that have one."""
+    """Return the keys of all frames that are not empty, each with the place, the copy and the path of one bound."""
     if frame.mode == "range" and offset != 0:
         return _range_bound(orders, offset, end=end)
     assert isinstance(offset, int)
-    offset = whole_numbers(offset)
+    offset = clamped(offset)
     if frame.mode == "rows":
         found = search_from_rows(orders.order(ROWS, by_row=True), offset + end, ROWS, COPY)
         return _reached(orders, found, offset + end, col(FOUND_COPY), end=end, by_row=True)
     found = search_from_rows(orders.order(GROUPS, by_row=False), offset, GROUPS, None)
-    return _reached(orders, found, offset, _whole(BEYOND if end else 0), end=end, by_row=False)
+    return _reached(orders, found, offset, _int64(BEYOND if end else 0), end=end, by_row=False)
 
 
 def _reached(orders: Orders, found: Collection, offset: int, copy: Expr, *, end: bool, by_row: bool) -> Collection:
-    """Return what searches found; where they ended before the first place or behind the last, no bound or no frame."""
+    """Return what searches found; one that runs off the partition gives no bound or, if the frame is empty, no row."""
     empty = offset < 0 if end else offset > 0
     some = found.filter(col(FOUND).is_not_null()) if empty else found
     key = orders.key(by_row=by_row)
@@ -110,9 +110,9 @@ def _range_bound(orders: Orders, offset: Offset, *, end: bool) -> Collection:
     values = orders.with_peers.select(*key, **{"value#": field.name}).distinct()
     found = apply_table(values, RangeBound(place, field.dtype, offset, end), ["value#"], keep=key)
     located = route_down(found, blocks.ways, blocks.parts, PLACE, blocks.shape)
-    copy = when(col(AFTER), _whole(BEYOND)).otherwise(_whole(0))
+    copy = when(col(AFTER), _int64(BEYOND)).otherwise(_int64(0))
     return located.select(*key, PLACE, PATH, **{_PLACE_COPY: copy})
 
 
-def _whole(number: int) -> Expr:
+def _int64(number: int) -> Expr:
     return lit(number).cast("int64")

@@ -1,11 +1,11 @@
-"""Calls that ask where a row is in its partition, or for the value in the row some way off."""
+"""Rankings and offset calls: where a row is in its partition, and the value some rows before or after it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tidemill.algorithms import combine
-from tidemill.algorithms.lowering.window_sums.bounds import whole_numbers
+from tidemill.algorithms.lowering.window_sums.bounds import clamped
 from tidemill.algorithms.lowering.window_sums.orders import COPY, GROUPS, ROW, ROWS, Orders
 from tidemill.algorithms.prefix_sums.blocks import FoldLists
 from tidemill.algorithms.prefix_sums.each_value import each_value
@@ -105,7 +105,7 @@ def value_at_offset(orders: Orders, call: OffsetCall, name: str) -> Collection:
 
 
 def _with_row(orders: Orders, found: Collection, *arguments: Argument) -> Collection:
-    """Return what was found for rows, with their columns where one of the arguments is a column."""
+    """Return what was found for rows, joined with their columns if one of the arguments is a column."""
     if all(isinstance(a, BoundLiteral) for a in arguments):
         return found
     return orders.copies.join(found, on=orders.key(by_row=True), nulls_equal=True)
@@ -134,7 +134,7 @@ def _searched(orders: Orders, call: OffsetCall, name: str) -> Collection:
     order = orders.order(count, by_row=True)
     value, default = col(names[call.column]), _expression(call.default, names)
     if isinstance(call.offset, BoundLiteral) and not call.ignore_nulls:
-        offset = whole_numbers(call.offset.value)
+        offset = clamped(call.offset.value)
         found = search_from_rows(order, offset if call.function == "lead" else -offset, count, COPY)
         found = _with_row(orders, found.select(*key, FOUND), call.default)
     else:
@@ -155,8 +155,8 @@ def _way(call: OffsetCall, names: tuple[str, ...], value: Expr) -> tuple[Expr, E
 
     A row that does not count stands before the next one that does.
     """
-    far = lit(whole_numbers(1 << 62)).cast("int64")
-    near = lit(whole_numbers(-(1 << 62))).cast("int64")
+    far = lit(clamped(1 << 62)).cast("int64")
+    near = lit(clamped(-(1 << 62))).cast("int64")
     given = coalesce(_expression(call.offset, names), lit(0).cast("int64"))
     by = when(given > far, far).when(given < near, near).otherwise(given)
     by = by if call.function == "lead" else lit(0).cast("int64") - by

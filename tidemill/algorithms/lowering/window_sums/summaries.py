@@ -20,9 +20,9 @@ class Summary:
 
     combination: Combination
     by_row: bool
-    """Whether it is in the order of rows, for its peers have frames of their own, or an order that matters."""
+    """Whether the sum is over the order of rows: peers have frames of their own, or their order matters."""
     last_rows: bool
-    """Whether it is of the last rows up to the current one, that is, a prefix sum."""
+    """Whether it sums the last rows up to the current one, and so is a prefix sum."""
 
 
 def summary(call: AggregateCall | ValueCall, names: tuple[str, ...]) -> Summary:
@@ -55,7 +55,7 @@ def _ends_soon(frame: Frame) -> bool:
 
 
 def _of_last_rows(given: Combination, frame: Frame) -> Combination:
-    """Return the combination of the frame's rows, as one of all rows up to the current one."""
+    """Return the combination over the frame's rows as a prefix sum up to the current row."""
     assert isinstance(frame.start, int)
     assert isinstance(frame.end, int)
     kept, left_out = 1 - frame.start, -frame.end

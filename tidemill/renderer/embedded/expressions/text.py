@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from tidemill.expressions.bound import BoundCall
 from tidemill.expressions.functions import values as meanings
-from tidemill.expressions.functions.patterns import like_in_re2
+from tidemill.expressions.functions.patterns import like_to_re2
 from tidemill.expressions.functions.searches import Search, ends_in_a_line_end, extracted, found, replaced
 from tidemill.expressions.functions.text import LONGEST_TEXT, TOO_LONG
 from tidemill.expressions.types import STRING
@@ -163,7 +163,7 @@ def _like(bound: BoundCall) -> Apply:
     pattern = literal(bound, 1)
     if "\\" not in pattern:
         return _test("match_like")(bound)
-    matches = kernel("match_substring_regex", pc.MatchSubstringOptions(like_in_re2(pattern)))  # Arrow misreads some
+    matches = kernel("match_substring_regex", pc.MatchSubstringOptions(like_to_re2(pattern)))  # Arrow misreads some
     return lambda value, _pattern: matches(value)
 
 

@@ -186,7 +186,7 @@ def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: In
 
 
 def _plain_codes(column: pa.Array, dtype: DType, interner: Interner) -> Ints:
-    """Return an Arrow column as codes that say themselves what they stand for; but for large decimals of long types."""
+    """Return an Arrow column as codes that need no interner, but for large decimals of long types."""
     codes = _encode_decimals(column, dtype, interner) if dtype.is_decimal else _ENCODE_ARROW[dtype.name](column, dtype)
     if column.null_count:
         codes = np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, codes)

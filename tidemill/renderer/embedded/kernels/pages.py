@@ -25,7 +25,7 @@ LARGE: Final = 1 << 22
 _SIZE: Final = attrgetter("size")
 _BACK_TO_THE_SYSTEM: Final = getattr(mmap, "MADV_DONTNEED", 4)
 _IN_A_LIST_ALONE: Final = next(map(getrefcount, [object()]))
-"""How many references there seem to be to what nothing but a list holds, where all in the list are counted so."""
+"""The reference count that ``map(getrefcount, objects)`` gives for an object held only by that list."""
 
 
 class _Stretch(NamedTuple):
@@ -135,7 +135,7 @@ class Reuse:
         return self._free_bytes
 
     def collect(self) -> None:
-        """Put what arrays that are gone had with what is free, neighbours as one; let go of what is too much."""
+        """Return the pages of arrays that are gone to the free list, neighbours merged; give back what is too much."""
         left = _left(self._places)
         if not left:
             return

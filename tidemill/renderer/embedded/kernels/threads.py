@@ -21,7 +21,7 @@ _Found = TypeVar("_Found")
 
 
 class _Setting(threading.local):
-    """What holds for the thread that looks; in those of the pool it is one, so that none waits for another."""
+    """How many threads a thread may use: 1 in those of the pool, so that none waits for another."""
 
     threads = 1
 

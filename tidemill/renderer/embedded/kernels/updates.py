@@ -165,7 +165,7 @@ def differing(ordered: Ints) -> Bools:
 
 
 def part_unlike(codes: Rows, order: Ints, new: Bools) -> bool:
-    """Part, in place, different columns that lie in one group of an order, for they have one hash; say if there are."""
+    """Split groups of an order whose columns differ and share a hash, in place; return whether there were any."""
     unlike = _unlike(codes, order, new)
     if not len(unlike):
         return False
@@ -222,7 +222,7 @@ def distinct(codes: Codes) -> tuple[Codes, Ints]:
 
 
 def _unlike(codes: Rows, order: Ints, new: Bools) -> Ints:
-    """Return where in an order a column differs from the one before it although it is not known to be new there."""
+    """Return where in an order a column differs from the one before it, but is not marked as new."""
     found: list[Ints] = []
     for part in sorting.parts(len(order)):
         alike = (~new[part]).nonzero()[0]

@@ -19,7 +19,7 @@ from tidemill.renderer.embedded.trace.spine import Spine
 R = TypeVar("R", UpdateArray, Rows)
 
 LARGE: Final = 1 << 14
-"""Of more updates it is worth something not to consolidate them, where nobody minds."""
+"""Of more updates, it is worth something not to consolidate them, if no reader needs that."""
 _SORTED: Final = 1 << 12
 """More updates are passed on in the order of their keys' hashes."""
 
@@ -48,7 +48,7 @@ class ArrangeOperator(Operator):
         self.holds_input = False
         """Whether it is where an input's contents are found."""
         self.may_repeat = False
-        """Whether nobody minds many updates that are not consolidated."""
+        """Whether no reader needs many updates to be consolidated."""
         self.few_are_consolidated = False
         """Whether few updates come consolidated, if many may not."""
 

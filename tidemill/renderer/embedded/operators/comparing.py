@@ -80,7 +80,7 @@ def _in_order(codes: Ints, code: int, c: Comparison, interner: Interner) -> tupl
 
 
 def affected(comparisons: Sequence[Comparison], old: Value, new: Value, order: RowOrder) -> list[Range]:
-    """Return where in an order by one column rows may be that compare otherwise with one value than with another.
+    """Return the ranges of an order by one column whose rows may compare differently with one value than with another.
 
     That is exact where the order's numbers are the codes; else rows may be there that begin like those that are meant.
     """

@@ -25,7 +25,7 @@ from tidemill.renderer.runs import failures
 BLOCK: Final = 1 << 15
 """So many combinations are followed up at once."""
 FEW: Final = 16
-"""Of so few combinations it is not counted what they would find, which takes about as long as to find it."""
+"""Of so few combinations, counting what they would find takes about as long as finding it."""
 _FITS: Final = 2**62 * (1 + 2**-50)
 """Products of counts that are not greater, as floats, fit 64 bits."""
 BEYOND: Final = 2**62 + 2**61
@@ -58,7 +58,7 @@ class Found(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a change is to meet of a relation: its arrangement, less updates that are in it and are not to be met."""
+    """What of a relation a change is joined with: its arrangement, less updates in it that are not to be seen."""
 
     spine: Spine
     view: View | None
@@ -129,7 +129,7 @@ class DeltaJoinOperator(Operator):
                     self._follow(extended, [*steps[:step], *steps[step + 1 :]], result)
 
     def _asked(self, lookup: Lookup, new: UpdateArray | None, *, is_before: bool) -> Asked:
-        """Return what of a relation is to be met: with its new updates only if it is before the one that changes."""
+        """Return what of a relation is to be seen: new updates only if it comes before the relation that changes."""
         spine, unmet = self._arrangements[lookup.port].spine, self.ports[lookup.port].index
         if not self.schedule.frontiers_differ:
             before = not is_before and new is not None

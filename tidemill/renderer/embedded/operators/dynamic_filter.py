@@ -129,7 +129,7 @@ class DynamicFilterOperator(Operator):
             spine.append(updates)
 
     def _move(self, move: Move) -> None:
-        """Pass on the rows that an old value and a new one compare with otherwise, at the time at which it moves."""
+        """Emit the changes of rows that compare differently with the old and the new value, at the time of the move."""
         time, old, new = move
         gone: list[UpdateArray] = []
         for updates in self._passed(old, new):

@@ -166,7 +166,7 @@ class _Columns:
 
 
 class _ExpressionOperator(Operator):
-    """What evaluates expressions: an error counts only if it is still there once updates are consolidated."""
+    """The base of operators that evaluate expressions: an error counts only if its update survives consolidation."""
 
     calls_functions = False
     """Whether it calls a user's function, which then gets consolidated updates at once, so that it is called once."""
@@ -378,7 +378,7 @@ class FlatMapOperator(_ExpressionOperator):
         return np.concatenate((codes, updates[k:].take(owner, axis=1)))
 
     def _check(self, row: tuple[Any, ...], rows: list[tuple[Any, ...]]) -> None:
-        """Call the function once more for a row that is taken away, of which it matters that it gives the same."""
+        """Call the function once more for a row that is retracted, to check that it returns the same."""
         self._checks_left -= 1
         schema = self.node.schema
         once, again = (encode(schema, r, self.interner) for r in (rows, functions.mapped_rows(self._flat_map, row)))

@@ -37,7 +37,7 @@ class OneRow:
         self._width = len(self._schema)
 
     def moves(self, contents: Contents, updates: UpdateArray) -> tuple[list[Move], Contents]:
-        """Return how updates have the value move, and what the right side holds then.
+        """Return the moves of the value that updates bring about, and what the right side holds afterwards.
 
         `StepError` where it has two rows, or moves otherwise than was declared.
         """

@@ -143,7 +143,7 @@ class RangeJoinOperator(Operator):
 
 
 def _between(codes: Ints, sought: Ints, how: str, runs: tuple[Ints, Ints] | None) -> tuple[Ints, Ints]:
-    """Return for codes that are sought where those with which they compare begin among others, and how many these are.
+    """Return, for each code sought, the first of the others with which it compares true, and how many these are.
 
     The others are in order; or, where ``runs`` are given, each of those from one place to another that is sought in.
     """

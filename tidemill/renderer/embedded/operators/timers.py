@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Timers(Port):
-    """Updates that are held until a limit exceeds their number, which they have where others have their time."""
+    """Updates held until a limit exceeds a number of theirs, which stands where others have their time."""
 
     __slots__ = ()
 

@@ -119,7 +119,7 @@ def _reached(new: dict[int, tuple[Ints, Ints]], before: list[int]) -> tuple[Ints
 
 
 class AfterWatermark(Operator):
-    """What looks at rows as a watermark, which comes to its second port, has passed a column or not."""
+    """The base of operators that look whether a watermark, from the second port, has passed a column of each row."""
 
     def __init__(self, node: Node, region: Region, column: int, extra: int = 0) -> None:
         self._width = len(node.inputs[ROWS].schema)

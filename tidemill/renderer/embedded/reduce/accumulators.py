@@ -149,7 +149,7 @@ class Accumulator:
         return self._stored(*self.spine.find(keys), owner, kept)
 
     def _stored(self, found: Ints, stored: UpdateArray, owner: Ints, kept: UpdateArray) -> Stored:
-        """Return what was found with what is to be kept, which is appended."""
+        """Append new updates, and return them with the stored ones that were found."""
         if kept.shape[1]:
             self.spine.append(kept)
         if not len(found):
@@ -235,7 +235,7 @@ class LimbSums(Accumulator):
 
 
 def _with_halves_of_counts(which: Ints, place: Ints, amount: Ints, diffs: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return limbs, each with how often it is taken: limbs taken too often for that, again a place further on.
+    """Return limbs with their counts; the upper half of a large count goes to the limb one place further on.
 
     No count is then beyond 2**31. Counts of what is no number are left as they are.
     """

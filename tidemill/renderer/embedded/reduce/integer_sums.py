@@ -154,7 +154,7 @@ class IntegerSums(Accumulator):
         return len(new[-1]) * largest(new[-1]) <= COUNT_LIMIT
 
     def _summed_up(self, count: int, owner: Callable[[slice], Ints], new: Rows) -> UpdateArray:
-        """Return the weights by number of the key; ``owner`` gives those of some of the updates."""
+        """Return the sums of the weights by key; ``owner`` gives the numbers of the keys of some of the updates."""
         sums: UpdateArray = zeros((self.weights, count))
         counted = {c: row for c, row in self.count_row.items() if c is not None}
         full = [] if self._present is not None else [c for c in counted if new[c].min(initial=0) != NULL]
@@ -305,7 +305,7 @@ class IntegerSums(Accumulator):
 
 
 def _counted_in_bytes(count: int, owner: Callable[[slice], Ints], rows: int) -> npt.NDArray[np.uint8] | None:
-    """Return how many rows each number has, a byte each, a quarter of what is fetched else; None for more.
+    """Return how many rows each key has, in a byte each: a quarter of the memory traffic; None if a byte may overflow.
 
     ``owner`` gives the numbers of some of the rows. Where bytes overflow, all of them come to fewer than the rows.
     """

@@ -34,7 +34,7 @@ class Logic(Protocol):
     """Whether its rows begin with the key."""
 
     def gather(self, keys: Codes, owner: Ints, new: Rows) -> list[Stored]:
-        """Return all updates of the keys, those stored and the new ones, whose keys' numbers are given; store these."""
+        """Store the new updates; return all updates of these keys, stored and new, with the numbers of their keys."""
 
     def desired(self, keys: Codes, interesting: InterestingTimes, seen: list[Stored]) -> DesiredOutput:
         """Return the rows that should be there at each interesting time."""

@@ -58,7 +58,7 @@ A step takes half as long there, and making the order about as long as a step: b
 SMALL: Final = 64
 """Rows below which it is not any more."""
 FEW: Final = 8
-"""Updates up to which they are looked at one by one, whether they are of one partition, and looked for."""
+"""Updates up to which they are handled one by one: checked for being of one partition, and searched for."""
 MANY: Final = 32
 """Where one in so many rows changes, or more, the partition is computed whole, which takes no longer there."""
 
@@ -231,7 +231,7 @@ class OrderedWindowsOperator(Operator):
         return in_order, [n for n in range(len(names)) if n not in in_order]
 
     def _look_in_order(self, new: _NewUpdates, known: list[OrderIndex | None]) -> None:
-        """Look at spilled partitions, and have those here that lie in order, read as far as they are looked at."""
+        """Look up spilled partitions; hold those stored in order here, their pages read only when looked at."""
         asked = [number for number, rows in enumerate(known) if rows is None]
         found = self._spine.in_order(new.keys.take(asked, axis=1), MANY) if asked else {}
         for at, (pages, rest) in found.items():
@@ -312,7 +312,7 @@ class OrderedWindowsOperator(Operator):
     # -- whole partitions ----------------------------------------------------------------------------------------------
 
     def _loaded(self, new: _NewUpdates, which: list[int]) -> tuple[list[int], Rows | None]:
-        """Put those of the partitions in order that are large and had no rows, and return them, with their updates.
+        """Hold in order those partitions that are large and had no rows; return them, with the output's updates.
 
         Values are worked out some rows at a time, so that there is no need of more memory than for rows and values.
         """
@@ -496,7 +496,7 @@ class OrderedWindowsOperator(Operator):
 
 
 def _may_be_equal(rows: Codes, gone: int, leading: int) -> bool:
-    """Return whether rows that go, or rows that come, may be equal: only copies are, which lie side by side.
+    """Return whether some of the rows that go, or of those that come, may be equal: only adjacent copies can be.
 
     Of copies of a row, some may get what others had. ``leading`` is the row of codes that is looked at first.
     """

@@ -10,7 +10,7 @@ from tidemill.renderer.embedded.trace.merging import View
 from tidemill.renderer.embedded.trace.stored_order import StoredOrder
 
 Range: TypeAlias = tuple[int, int | None]
-"""Numbers in an order from one on, up to but without another; None is the end."""
+"""A half-open range of numbers in an order; None is no upper end."""
 
 
 class Spilled(Protocol):

@@ -215,7 +215,7 @@ class View(NamedTuple):
     unsorted: tuple[UpdateArray, ...] = ()
     """Large arrays as they came."""
     lost: int = 0
-    """About how many fewer rows there are than when nothing lay so: of updates that are put there, or in the tail."""
+    """About how many rows were lost since arrays lie unsorted: by updates in these arrays, or in the tail."""
 
     @property
     def size(self) -> int:

@@ -32,7 +32,7 @@ class FirstRows(NamedTuple):
     rows: list[Row]
     """The codes of each, and how often it is there, of as many as were asked for."""
     cancelled: int
-    """How many others, all of whose updates cancel, were read before the first of all rows; 0 where that may change."""
+    """How many rows, all of whose updates cancel, were read before the first one; 0 where that may change."""
     first: int | None
     """The code of that first row in the first column that is sorted by; None where there is none."""
 

@@ -45,7 +45,7 @@ SCAN: Final = 16
 FEW: Final = 8
 """Up to so many places are bisected in Python, one by one."""
 _MOST: Final = 1 << 40
-"""More rows than there are: so many are read at once at most."""
+"""The most rows read at once: more than there are."""
 _NEVER: Final = np.iinfo(np.int64).max
 
 _Key = tuple[int, ...]
@@ -61,7 +61,7 @@ class _KeyRuns(NamedTuple):
 
 
 class _ReadRows(NamedTuple):
-    """What was read of groups: updates, whose, and which of them are the last ones read of runs that go on."""
+    """Updates read of groups, the numbers of their keys, and which of them are the last read of a run that goes on."""
 
     keys: Codes
     until: Ints
@@ -73,7 +73,7 @@ class _ReadRows(NamedTuple):
 
 
 class OrderedGroups:
-    """The groups of a spine with an order and times of one coordinate, at times not before those asked for before."""
+    """The groups of an ordered spine over times of one coordinate, read at times that never go back."""
 
     def __init__(self, spine: Spine, order: RowOrder, transaction: Transaction) -> None:
         self._spine = spine
@@ -85,7 +85,7 @@ class OrderedGroups:
         self._transaction = transaction
         self._one = OneGroup(spine, order)
         self._ends: dict[tuple[_Key, bool], int] = {}
-        """For keys, and the first rows or the last: up to where, by the first column, all rows have cancelled."""
+        """By key and direction: how far, by the first column, all rows have cancelled."""
         self._found_ends: dict[tuple[_Key, bool], int] = {}
         """Those that the current step has found, if it comes to be."""
 
@@ -393,7 +393,7 @@ class OrderedGroups:
 
 
 def _put_off_each(ends: dict[tuple[_Key, bool], int], keys: Codes, numbers: Ints) -> None:
-    """Have ends not beyond these numbers of their keys, of which there are few."""
+    """Move ends back so that none is beyond these numbers; for few keys."""
     for key, number in zip(map(tuple, keys.T.tolist()), numbers.tolist(), strict=True):
         for last in (False, True):
             end = ends.get((key, last))
@@ -402,7 +402,7 @@ def _put_off_each(ends: dict[tuple[_Key, bool], int], keys: Codes, numbers: Ints
 
 
 def _put_off(ends: dict[tuple[_Key, bool], int], keys: Codes, numbers: Ints) -> None:
-    """Have ends not beyond these numbers of their keys, of which there are many."""
+    """Move ends back so that none is beyond these numbers; for many keys."""
     known = np.array([key for key, _ in ends], np.int64).reshape(len(ends), len(keys)).T
     is_last, found = np.array([last for _, last in ends]), np.array([*ends.values()], np.int64)
     owner, at = _equal_rows(known, keys)

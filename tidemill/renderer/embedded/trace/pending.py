@@ -23,7 +23,7 @@ FEW: Final = 512
 
 
 class Alike(NamedTuple):
-    """Many updates of one time and one count, which are there but once."""
+    """Many updates that share one time and one diff, which are stored once."""
 
     codes: list[Ints]
     """The codes of the rows' values, a column for each."""
@@ -57,7 +57,7 @@ class PendingState(NamedTuple):
 
     @property
     def held(self) -> bool:
-        """Whether there is anything that did not come in since the last frontier."""
+        """Whether there is anything from before the last frontier."""
         return self.few is not None or bool(self.buckets.by_range)
 
 
@@ -121,7 +121,7 @@ class PendingUpdates:
         return stacked(due) if due else None
 
     def widen(self) -> bool:
-        """Have whole rows of what came in, and return whether they were not."""
+        """Restore the columns that were left out of what came in; return whether there were any."""
         narrow = [u for u in self._fresh if isinstance(u, Alike) and u.whole is not None]
         self._fresh = [_whole(u) if isinstance(u, Alike) else u for u in self._fresh]
         return bool(narrow)

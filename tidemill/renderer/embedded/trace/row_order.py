@@ -127,7 +127,7 @@ class RowOrder:
         return tuple([row[c.row] for c in self.columns])
 
     def parts_ties(self, array: UpdateArray, at: Ints, after: Ints, high: Ints, width: int) -> Bools:
-        """Return for places in a stored array whether a run goes on after them that is stored with its ties unbroken.
+        """Return for places in a stored array whether a run goes on after them whose ties are not broken.
 
         The key is in the first rows of the array, as many as ``width`` says; its rows end before ``high``.
         """

@@ -58,7 +58,7 @@ FEW: Final = 8
 """Keys that are looked for in batches one by one."""
 SAMPLE: Final = 1 << 14
 MOST_DIFFER: Final = 50
-"""With fewer than one in so many that is equal to another, updates are not worth being added up."""
+"""If fewer than one update in so many equals another, consolidating them is not worth it."""
 _NONE: Final[Ints] = np.empty(0, np.int64)
 
 
@@ -145,7 +145,7 @@ class Spine:
         return before
 
     def append_batch(self, updates: Rows) -> Reordered:
-        """Add many consolidated updates by themselves; return them as they are held, and how they came.
+        """Append many consolidated updates as a batch; return them as they are held, and the order in which they came.
 
         A list of rows may be empty afterwards: each is let go of once it is stored, so that not all are there twice.
         """
@@ -244,7 +244,7 @@ class Spine:
         self.view = View((batch,), _empty_tail(self.layout), 0)
 
     def _push(self, batch: Batch, *, tail: int | None = None, merge: bool = True) -> None:
-        """Put a batch behind the others; with a size of the ``tail``, it has what was in that, which begins anew."""
+        """Append a batch; with the size of a new ``tail``, the batch replaces the tail."""
         view = self.view
         new_tail, size = (view.tail, view.tail_size) if tail is None else (_empty_tail(self.layout, tail), 0)
         batches = (*view.batches, batch) if len(batch.hashes) else view.batches
@@ -273,13 +273,13 @@ class Spine:
         return updates
 
     def _lose(self, lost: int) -> None:
-        """Take note of rows that small changes take away: with few left, what lies unsorted may be too much."""
+        """Count rows that small changes retract: with few rows left, too much may lie unsorted."""
         self.view = self.view._replace(lost=self.view.lost + lost)
         if self.view.unsorted_size > self._most_unsorted(self.view.lost):
             self._sort_unsorted()
 
     def _sort_unsorted(self) -> None:
-        """Have nothing lie as it came."""
+        """Sort all that lies unsorted into a batch."""
         view = self.view
         if view.unsorted:
             self.view = view._replace(unsorted=(), lost=0)

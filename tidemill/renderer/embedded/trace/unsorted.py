@@ -33,7 +33,7 @@ def on_its_own(updates: UpdateArray) -> UpdateArray:
 
 
 def rows_lost(diffs: Ints) -> int:
-    """Return how many more updates, given by their diffs, take rows away than bring some.
+    """Return how many more updates retract rows than insert some, given their diffs.
 
     >>> rows_lost(np.array([-1, 1, -1]))
     1

@@ -183,7 +183,7 @@ class Runs(NamedTuple):
 def affected(
     index: OrderIndex, edits: Edits, reach: Reach, by: OrderColumn, dtype: DType, *, stop: EarlyStop | None = None
 ) -> Runs:
-    """Return the rows that edits affect, in runs that have nothing to do with one another, in their order.
+    """Return the rows that edits affect, as disjoint runs in order.
 
     ``by`` is the first of the ORDER BY columns, and of the type given.
     """
@@ -241,7 +241,7 @@ class _Finder:
         self._index, self._edits, self._reach, self._by, self._dtype = index, edits, reach, by, dtype
         looks = reach.known or reach.offsets or (reach.endless is not None and not reach.endless.peers)
         self._whole_groups = whole_groups or (reach.peers and bool(reach.rows != (0, 0) or looks))
-        """Whether bounds are not between peer groups anyway."""
+        """Whether ranges have to be widened to whole peer groups."""
 
     @property
     def _edited(self) -> int:
@@ -251,7 +251,7 @@ class _Finder:
     # -- which rows are affected ---------------------------------------------------------------------------------------
 
     def around(self, edits: Edits, reach: Reach) -> tuple[Ints, Ints]:
-        """Return from where to where frames have each edited row, or had it: those with bounds."""
+        """Return, for each edit, the range of rows whose bounded frames contain its row, before or after."""
         index, size = self._index, self._index.size
         low, high = edits.places - min(reach.rows[1], size), edits.ends + min(reach.rows[0], size)
         if reach.peers:
@@ -284,7 +284,7 @@ class _Finder:
         return first, last
 
     def look_for_rows(self, low: Ints, high: Ints, stop: EarlyStop | None) -> None:
-        """Move the bounds of edits near one another to where rows are that look for them, or for which they matter."""
+        """Widen the ranges of nearby edits to the rows that look up theirs, and to where the edits cease to matter."""
         index, edits, reach = self._index, self._edits, self._reach
         begins = _begins(edits.places[1:] - edits.ends[:-1] >= TOGETHER).tolist()
         groups = list(zip(begins, [*begins[1:], len(low)], strict=True))
@@ -338,9 +338,9 @@ class _Finder:
             yield first, end, place
 
     def _not_beyond(self, settled: int, first: int, end: int) -> tuple[int, int]:
-        """Return the rows about where edits have ceased to matter whose frames without a bound may not go beyond that.
+        """Return the range of rows near the place where edits cease to matter whose frames may end before it.
 
-        They are those that would change with the last row that decides on it.
+        They are the rows that an edit of the last deciding row would affect.
         """
         assert self._reach.endless is not None
         if self._edits.places.item(first) <= settled <= self._edits.ends.item(end - 1):
@@ -351,9 +351,9 @@ class _Finder:
         return low.item(), high.item()
 
     def moved(self, begins: Ints, low: Ints, high: Ints) -> Ints:
-        """Return the first edits of runs that go on while rows behind have another number of rows, or groups, before.
+        """Return the first edits of runs; one goes on while later rows have a changed count of rows, or groups, before.
 
-        Where that is so up to the end, the last run is made to go there.
+        If it has still changed at the end of the partition, the last run goes on to there.
         """
         goes_on = np.add.reduceat(self._edits.copies, begins).cumsum() != 0
         if not self._reach.counts_rows:
@@ -365,7 +365,7 @@ class _Finder:
         return begins[np.concatenate(([True], ~goes_on[:-1]))]
 
     def _more_groups(self, begins: Ints, low: Ints, high: Ints) -> Ints:
-        """Return how many more peer groups edits make among the rows of runs, which are whole groups."""
+        """Return how many peer groups edits add in each run; runs consist of whole groups."""
         edits, ends = self._edits, np.append(begins[1:], len(low))
         first, end = low.take(begins), high.take(ends - 1)
         before, sizes = self._index.spans(first, end), end - first
@@ -381,7 +381,7 @@ class _Finder:
     # -- which rows they look at ---------------------------------------------------------------------------------------
 
     def looked_at(self, begins: Ints, last: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """Return from where to where the frames go of the rows of runs, given by their first edits and their last."""
+        """Return the ranges that the frames of runs cover; a run is given by its first and its last edit."""
         index, reach, size = self._index, self._reach, self._index.size
         low, high = low.take(begins), high.take(last)
         if not reach.looks_around:

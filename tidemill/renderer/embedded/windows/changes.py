@@ -1,7 +1,7 @@
-"""Changes of calls' values by edits: the affected rows are cut out as they are and as they will be, and compared.
+"""Changes of calls' values under edits: affected rows are cut out, evaluated before and after, and compared.
 
-Both are evaluated by the code that computes whole partitions, in one call for many runs. Nothing of the output is kept:
-what it was is computed once more.
+Both sides go through the code that computes whole partitions, many runs in one call. The output is not stored: its old
+values are recomputed.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from tidemill.renderer.embedded.windows.ordering import run_lengths
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, summariser
 
 BLOCK: Final = 1 << 15
-"""Rows that are looked at at a time, so that what is worked out of them stays in fast memory; or those of one run."""
+"""About how many rows are evaluated at a time, so that intermediate arrays stay in cache; a run is never divided."""
 PIECE: Final = 1 << 14
-"""Rows of whole partitions whose values are worked out at a time."""
+"""About how many rows of whole partitions are evaluated at a time."""
 
 
 class Cut(NamedTuple):
-    """Adjacent rows of a partition, in pieces, and what there is around them."""
+    """Adjacent rows of a partition, in pieces: those to evaluate, and those around them that they look at."""
 
     pieces: list[Codes]
     skipped: int
-    """How many of the rows are before those whose values are wanted, to be looked at only."""
+    """How many rows at the start are only looked at."""
     wanted: int
     total: int
     """How many rows the partition has."""
     rows_before: int
     groups_before: int
     before: Callable[[Summary], Any]
-    """The summaries of the rows before these."""
+    """The summary of the rows before the cut."""
     behind: Callable[[Summary], Any]
 
 
 @attrs.frozen
 class Evaluator:
-    """Calls, and what it takes to work out their values."""
+    """Window calls, and all that is needed to compute their values."""
 
     windows: Windows
     types: Sequence[DType]
     reach: Reach
     interner: Interner
     kept: Sequence[int]
-    """Which of a row's codes come out again."""
+    """The columns of a row that the output keeps."""
     summarise: Summarise = attrs.field(init=False)
     stop: EarlyStop | None = attrs.field(init=False)
 
@@ -65,9 +65,9 @@ class Evaluator:
         object.__setattr__(self, "stop", self.reach.early_stop(self.summarise))
 
     def changed(self, partitions: Sequence[tuple[OrderIndex, Edits]]) -> Iterator[Changed]:
-        """Iterate over how the rows of partitions change when edits are made, which are not made yet.
+        """Yield how edits, which are not yet applied, change the output's rows for these partitions.
 
-        `CallError` where a call has no value for a row, or for one that is only looked at.
+        `CallError` if a call has no value for a row, even for one that is only looked at.
         """
         (by, *_) = self.windows.order
         parts: list[_Part] = []
@@ -75,14 +75,14 @@ class Evaluator:
             dtype = self.types[by.column]
             parts += _parts(index, edits, affected(index, edits, self.reach, by, dtype, stop=self.stop))
         for block in _blocks(parts):
-            cuts = _Cuts(block)
+            cuts = _BeforeAndAfter(block)
             rows = Partitions(self.windows, self.types, cuts, self.interner, self._excerpt(block))
             values = np.empty((len(self.windows.calls), len(rows)), np.int64)
             call_values(rows, values)
             yield cuts.changed(values, rows.asked, self.kept)
 
     def _excerpt(self, parts: Sequence[_Part]) -> Excerpt:
-        """Return where each of the cuts that have rows begins, and what there is of its partition around it."""
+        """Return the excerpt of all cuts that have rows: the old ones, then the new ones."""
         old, new, around = list[tuple[int, ...]](), list[tuple[int, ...]](), list[tuple[OrderIndex, int, int]]()
         for index, edits, runs, of_all in parts:
             groups = index.groups_before(runs.first).tolist() if self.reach.counts_groups else [0] * len(runs.first)
@@ -108,7 +108,7 @@ class Evaluator:
     # -- whole partitions ----------------------------------------------------------------------------------------------
 
     def rows_with_values(self, partitions: Iterable[OrderIndex]) -> Iterator[tuple[Codes, Codes]]:
-        """Iterate over the rows of partitions in their order, some at a time, and the calls' values of each."""
+        """Yield the rows of partitions in their order, some at a time, with the calls' values."""
         cuts: list[Cut] = []
         for index in partitions:
             low = 0
@@ -123,9 +123,9 @@ class Evaluator:
             yield self.values_of(cuts)
 
     def _piece(self, index: OrderIndex, low: int) -> tuple[int, int, int]:
-        """Return the end of the rows whose values are worked out next, and from where to where they look.
+        """Return the end of the next rows to evaluate, and the range of rows that they look at.
 
-        They are about half of those looked at, or more: so wide frames cost no more than twice the rows.
+        At least about half of the rows looked at are evaluated: so wide frames at most double the work.
         """
         (by, *_) = self.windows.order
         count = PIECE
@@ -137,7 +137,7 @@ class Evaluator:
             count = end - first
 
     def cut(self, index: OrderIndex, places: range, first: int, end: int) -> Cut:
-        """Return the rows at some places of a partition, with those from one place up to another around them."""
+        """Return the rows at ``places`` as a cut, with the rows from ``first`` to ``end`` around them."""
         groups = index.groups_before(np.array([first])).item() if self.reach.counts_groups else 0
         return Cut(
             index.pieces(first, end), places.start - first, len(places), index.size, first, groups,
@@ -146,7 +146,7 @@ class Evaluator:
         )  # fmt: skip
 
     def values_of(self, cuts: Sequence[Cut]) -> tuple[Codes, Codes]:
-        """Return the rows of cuts whose values are wanted, one after another, and the calls' values."""
+        """Return the rows of all cuts that are to be evaluated, one after another, and the calls' values."""
         codes = Pieces([piece for cut in cuts for piece in cut.pieces])
         excerpt = _excerpt_of(
             [
@@ -165,14 +165,14 @@ class Evaluator:
 def _excerpt_of(
     cuts: Sequence[tuple[int, ...]], before: Callable[[Summary], list[Any]], behind: Callable[[Summary], list[Any]]
 ) -> Excerpt:
-    """Return cuts as an excerpt: how many rows each has, which are asked for, rows and groups before, and all rows."""
+    """Return cuts (rows, start and end to evaluate, rows before, groups before, partition size) as an excerpt."""
     sizes, low, high, rows, groups, totals = np.array([*zip(*cuts, strict=True)])
     starts = sizes.cumsum() - sizes
     return Excerpt(starts, sizes, starts + low, starts + high, rows, groups, totals, before, behind)
 
 
 class Pieces:
-    """Matrices of codes side by side, of which each column is put together when it is asked for.
+    """Matrices of codes side by side, of which each column is concatenated when it is first read.
 
     >>> rows = Pieces([np.array([[1, 2], [5, 6]]), np.array([[3], [7]])])
     >>> len(rows), rows[1].tolist(), rows.take(np.array([0, 2])).tolist()
@@ -208,11 +208,11 @@ class _Part(NamedTuple):
     edits: Edits
     runs: Runs
     more: int
-    """By how many rows all edits make the partition larger."""
+    """How many rows all edits of the partition add, net."""
 
 
 def _parts(index: OrderIndex, edits: Edits, runs: Runs) -> Iterator[_Part]:
-    """Iterate over runs, some at a time, with their edits."""
+    """Split runs into parts of about `BLOCK` rows, each with its edits."""
     more = sum(edits.copies.tolist())
     if len(runs.first) == 1:
         yield _Part(index, edits, runs, more)
@@ -229,7 +229,7 @@ def _parts(index: OrderIndex, edits: Edits, runs: Runs) -> Iterator[_Part]:
 
 
 def _blocks(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
-    """Iterate over parts, some at a time."""
+    """Group parts into blocks of about `BLOCK` rows."""
     if len(parts) == 1:
         yield [*parts]
         return
@@ -246,10 +246,10 @@ def _blocks(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
         yield block
 
 
-class _Cuts:
-    """Rows cut out for runs: those before the edits, run by run, and then those after, the same but for edits.
+class _BeforeAndAfter:
+    """The rows of all runs, first as they are before the edits, then as they are after them.
 
-    Of columns that no call reads only the rows that change are looked up.
+    A column that no call reads is gathered only at the rows that change.
     """
 
     def __init__(self, parts: Sequence[_Part]) -> None:
@@ -257,11 +257,11 @@ class _Cuts:
         before: int = sum([piece.shape[1] for piece in pieces])
         edits = _moved(parts)
         self._before = before
-        """How many rows there are before the edits."""
+        """How many of the rows are old ones."""
         self._pieces = Pieces([*pieces, edits.rows])
         numbers = first_numbers(len(self._pieces))[None]
         self._source: Ints = edited(numbers[:, :before], edits._replace(rows=numbers[:, before:]))[0]
-        """Which of these rows, or of the edits' behind them, is each row after."""
+        """For each new row, the old row it is; or, numbered behind the old ones, the edit that inserts it."""
 
     def __len__(self) -> int:
         return self._before + len(self._source)
@@ -271,7 +271,7 @@ class _Cuts:
         return np.concatenate((codes[: self._before], codes.take(self._source)))
 
     def changed(self, values: Codes, asked: Bools | None, kept: Sequence[int]) -> Changed:
-        """Return the rows that go, come, or have other values, where these are asked for."""
+        """Return the rows that go or come, and the evaluated rows whose values differ."""
         stay = (self._source < self._before).nonzero()[0]
         old, new = self._source.take(stay), stay + self._before
         differ = values.take(old, axis=1) != values.take(new, axis=1)
@@ -291,7 +291,7 @@ class _Cuts:
 
 
 def _moved(parts: Sequence[_Part]) -> Edits:
-    """Return the edits of runs at their places among the rows cut out."""
+    """Return the edits with places among the rows cut out."""
     found, start = list[Edits](), 0
     for _, edits, runs, _ in parts:
         sizes = runs.end - runs.first

@@ -1,10 +1,10 @@
-"""Early stop: how far from an edit it matters, to frames without a bound and to rows that look for others.
+"""Early stop: where an edit ceases to matter, for frames with one bound and for calls that look up other rows.
 
-The value of a frame without a bound depends on the summary of all rows up to some place. Where that is the same before
-an edit and after it, because it is not the extreme or cancels out, so it is for all rows beyond that look at this
-place: all but some, whose frames end before it, and the peers of the row there, where frames leave out peers.
-Other rows look for one so many values away, or at an offset of their own. The summaries of chunks say where these
-are, the number of values, the least offset and the greatest, not the rows one by one.
+The value over a frame with one bound is decided by a summary of all rows up to some place. If that is the same before
+and after an edit (another row is the extreme, or edits cancel out), so are the values of all rows beyond that see this
+place: all but rows whose frames end before it, and the peers of the row there under EXCLUDE GROUP or TIES.
+Other calls look up a row so many non-NULL values away, or at an offset from a column. The summaries of chunks (counts
+of values, least and greatest offset) find these rows without reading all of them.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, summariser, together
 
 _ADDED_UP: Final = ("known", "whole", "squares", "floats", "floats squared")
-"""What differs by some rows, differs by all more of them."""
+"""Sums: once they differ, merging in further rows leaves them different."""
 _TYPES: Final[Mapping[int, DType]] = defaultdict(lambda: INT64)
 _SUMMARISE: Final = summariser(_TYPES, Interner())
-"""Of whole numbers, or of how many values there are: whatever their types."""
+"""Summarises offsets, and counts non-NULL values, which does not depend on their type."""
 _ENDS: Final = {"first_value": "first", "nth_value": "first", "last_value": "last"}
 
 
 def decisive(call: BoundWindowCall, types: Sequence[DType]) -> tuple[Summary, ...] | None:
-    """Return the summaries of the rows up to a bound that decide a call's value.
+    """Return the summaries that decide a call's value over a frame with one bound.
 
-    () for frames that have no bound, or two; None where that is not known.
+    () for calls without a frame or with both bounds; None if no such summaries are known.
     """
     if not isinstance(call, AggregateCall | ValueCall):
         return ()
@@ -65,8 +65,8 @@ def _of_aggregate(function: str, column: int, dtype: DType) -> tuple[Summary, ..
     return None if found is None else tuple(Summary(kind, column) for kind in found)
 
 
-class _Open(NamedTuple):
-    """A summary that differs before edits and after, so far."""
+class _Differing(NamedTuple):
+    """A summary that so far differs before and after the edits."""
 
     wanted: Summary
     old: Any
@@ -74,17 +74,17 @@ class _Open(NamedTuple):
 
 
 class EarlyStop(NamedTuple):
-    """Finds the places beyond which edits do not matter, for summaries that decide values."""
+    """Finds the place beyond which edits no longer matter, from the summaries that decide values."""
 
     decisive: tuple[Summary, ...]
     summarise: Summarise
     backwards: bool
-    """Whether frames go on to the last row, so that edits matter to rows before them."""
+    """Whether frames run to the last row, so that edits affect the rows before them."""
 
     def place(self, index: OrderIndex, edits: Edits, limit: int) -> int | None:
-        """Return the place where edits have ceased to matter, up to a limit; None where they go on to.
+        """Return the place beyond which edits no longer matter; None if they still do at the limit.
 
-        The limit is where further edits are: what beats a change may be what goes with them.
+        The limit is the next edit: it may take away the row that makes the summaries equal.
         """
         if self._differs_for_good(edits):
             return None
@@ -97,16 +97,16 @@ class EarlyStop(NamedTuple):
         for start, codes, of_part in index.walk(low if self.backwards else high, back=self.backwards):
             if start + codes.shape[1] <= limit if self.backwards else start >= limit:
                 return None
-            still = self._with(differing, [of_part(some.wanted, self.summarise) for some in differing])
+            still = self._unequal(differing, [of_part(some.wanted, self.summarise) for some in differing])
             if not still:
-                count = self._least(differing, codes)
+                count = self._rows_until_equal(differing, codes)
                 place = start + codes.shape[1] - count if self.backwards else start + count
                 return place if (place >= limit if self.backwards else place <= limit) else None
             differing = still
         return None
 
     def _differs_for_good(self, edits: Edits) -> bool:
-        """Return whether something is added up to which rows that come add other than those that go take away."""
+        """Return whether the rows that come and those that go differ in a sum."""
         for wanted in self.decisive:
             if wanted.kind in _ADDED_UP:
                 gone, come = (self._of_rows(wanted, edits, edits.copies * sign) for sign in (-1, 1))
@@ -120,9 +120,9 @@ class EarlyStop(NamedTuple):
             return together(wanted, ())
         return self.summarise(wanted, edits.rows[wanted.column].take(some).repeat(copies.take(some)))
 
-    def _differing(self, index: OrderIndex, before: Codes, after: Codes, places: tuple[int, int]) -> list[_Open]:
-        """Return what differs after the last edit, of what is not added up."""
-        found: list[_Open] = []
+    def _differing(self, index: OrderIndex, before: Codes, after: Codes, places: tuple[int, int]) -> list[_Differing]:
+        """Return the summaries, sums aside, that differ past all edits."""
+        found: list[_Differing] = []
         for wanted in self.decisive:
             if wanted.kind in _ADDED_UP:
                 continue
@@ -133,29 +133,29 @@ class EarlyStop(NamedTuple):
                 beside = index.behind(places[1], wanted, self.summarise)
             else:
                 beside = index.before(places[0], wanted, self.summarise)
-            found.append(_Open(wanted, self._joined(wanted, beside, old), self._joined(wanted, beside, new)))
+            found.append(_Differing(wanted, self._merged(wanted, beside, old), self._merged(wanted, beside, new)))
         return [some for some in found if some.old != some.new]
 
-    def _joined(self, wanted: Summary, inside: Any, outside: Any) -> Any:
-        """Return the summary of rows, some of which had one already."""
+    def _merged(self, wanted: Summary, inside: Any, outside: Any) -> Any:
+        """Return two summaries merged, in row order; ``inside`` is of rows nearer the side without a bound."""
         return together(wanted, (outside, inside) if self.backwards else (inside, outside))
 
-    def _with(self, differing: list[_Open], more: Sequence[Any]) -> list[_Open]:
-        """Return what still differs with more rows, whose summaries are given."""
-        found: list[_Open] = []
+    def _unequal(self, differing: list[_Differing], more: Sequence[Any]) -> list[_Differing]:
+        """Return the summaries that still differ once those of further rows are merged in."""
+        found: list[_Differing] = []
         for (wanted, old, new), part in zip(differing, more, strict=True):
-            with_old, with_new = self._joined(wanted, old, part), self._joined(wanted, new, part)
+            with_old, with_new = self._merged(wanted, old, part), self._merged(wanted, new, part)
             if with_old != with_new:
-                found.append(_Open(wanted, with_old, with_new))
+                found.append(_Differing(wanted, with_old, with_new))
         return found
 
-    def _least(self, differing: list[_Open], codes: Codes) -> int:
-        """Return with how many of some rows, the nearest ones, nothing differs any more."""
+    def _rows_until_equal(self, differing: list[_Differing], codes: Codes) -> int:
+        """Return how many of the nearest rows to merge in until nothing differs."""
         low, high = 0, codes.shape[1]
         while low < high:
             count = (low + high) // 2
             some = codes[:, codes.shape[1] - count :] if self.backwards else codes[:, :count]
-            if self._with(differing, [self.summarise(one.wanted, some[one.wanted.column]) for one in differing]):
+            if self._unequal(differing, [self.summarise(one.wanted, some[one.wanted.column]) for one in differing]):
                 low = count + 1
             else:
                 high = count
@@ -166,31 +166,31 @@ class EarlyStop(NamedTuple):
 
 
 class RowOffsets(NamedTuple):
-    """Offsets that a column has: so many rows after each, or before."""
+    """A column of LEAD or LAG offsets: how many rows after each row (``ahead``), or before it, a call looks."""
 
     column: int
     ahead: bool
 
     def rows_looking_over(self, index: OrderIndex, low: int, high: int, slack: int) -> tuple[int, int]:
-        """Return the places from the first to the last row outside of some places that looks into or over these.
+        """Return the range from the first to the last row outside of some places that looks into them or past them.
 
-        Those places are among them. ``slack`` is how many rows come or go in all: a row that looks so many places
-        beyond an end of the partition, or more, sees nothing before and after.
+        The range contains these places. ``slack`` is how many rows come or go in all: a row that looks so many places
+        beyond an end of the partition, or more, sees nothing before or after.
         """
         return self._farthest(index, low, slack, back=True), self._farthest(index, high, slack, back=False)
 
     def _farthest(self, index: OrderIndex, place: int, slack: int, *, back: bool) -> int:
-        """Return how far rows from a place on, or back from it, look over it: up to the place itself for none."""
+        """Return how far out the rows past a place go that look back over it; the place itself if none does."""
         wanted = Summary("least" if self.ahead != back else "greatest", self.column)
-        most = self._back((index.before if back else index.behind)(place, wanted, _SUMMARISE))
+        most = self._rows_back((index.before if back else index.behind)(place, wanted, _SUMMARISE))
         found = place
         for start, codes, of_part in index.walk(place, back=back):
             nearest = start + codes.shape[1] - 1 if back else start
             if (nearest - most >= place) != back:
                 break
-            if (nearest - self._back(of_part(wanted, _SUMMARISE)) >= place) != back:
+            if (nearest - self._rows_back(of_part(wanted, _SUMMARISE)) >= place) != back:
                 continue
-            seen = self._seen(index, codes[self.column], start)
+            seen = self._targets(index, codes[self.column], start)
             over = (seen >= place) & (seen < index.size + slack) if back else (seen < place) & (seen >= -slack)
             at = over.nonzero()[0]
             if len(at):
@@ -198,9 +198,9 @@ class RowOffsets(NamedTuple):
         return found
 
     def looked_at(self, index: OrderIndex, places: range, edits: Edits, slack: int) -> tuple[int, int]:
-        """Return from where to where rows at some places look, before edits among them and after, if in the partition.
+        """Return the range that rows at some places look at within the partition, before and after edits among them.
 
-        These places are among them. ``slack`` is how many rows come or go in all.
+        The range contains these places. ``slack`` is how many rows come or go in all.
         """
         low, high = first, end = places.start, places.stop
         come = (edits.copies > 0).nonzero()[0]
@@ -210,20 +210,20 @@ class RowOffsets(NamedTuple):
             parts.append((start, piece[self.column]))
             start += piece.shape[1]
         for start, offsets in parts:
-            seen = self._seen(index, offsets, start)
+            seen = self._targets(index, offsets, start)
             seen = seen.compress((seen >= -slack) & (seen < index.size + slack))
             if len(seen):
                 first, end = min(first, int(seen.min()) - slack), max(end, int(seen.max()) + slack + 1)
         return first, end
 
-    def _back(self, offset: int) -> int:
-        """Return how many rows back an offset goes; of NULL, none."""
+    def _rows_back(self, offset: int) -> int:
+        """Return how many rows back an offset points; 0 for NULL."""
         if offset == NULL:
             return 0
         return -offset if self.ahead else offset
 
-    def _seen(self, index: OrderIndex, offsets: Ints, start: int) -> Ints:
-        """Return the places that rows from one on look at; of NULL, their own, and beyond the ends any beyond them."""
+    def _targets(self, index: OrderIndex, offsets: Ints, start: int) -> Ints:
+        """Return the places that rows from ``start`` on look at: their own for NULL; clamped far beyond the ends."""
         far = 4 * index.size + 1
         offsets = np.where(offsets == NULL, 0, np.minimum(np.maximum(offsets, -far), far))
         places = np.arange(start, start + len(offsets))
@@ -231,9 +231,9 @@ class RowOffsets(NamedTuple):
 
 
 def known_place(index: OrderIndex, column: int, place: int, count: int, *, back: bool = False) -> int:
-    """Return the place up to which from another on so many rows have a value; going back, the place of the last.
+    """Return the place after the ``count``-th non-NULL value from a place on; going back, the place of that value.
 
-    Where there are fewer, the partition's end, or its begin.
+    If there are fewer: the end of the partition or, going back, 0.
     """
     if not count:
         return place

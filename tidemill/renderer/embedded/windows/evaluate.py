@@ -156,7 +156,7 @@ def _value_counted(rows: Partitions, call: OffsetCall, codes: Codes, distance: I
 
 
 class _End(NamedTuple):
-    """Values of the rows that are not here on one side, which all frames have."""
+    """Values of the rows outside of the excerpt on one side, all of which every frame contains."""
 
     codes: Codes
     """For each partition the first ones, or the last."""

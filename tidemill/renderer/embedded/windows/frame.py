@@ -46,7 +46,7 @@ Part: TypeAlias = tuple[Ints, Ints]
 """For each place a run of places: its start and its end, never before its start."""
 _GREATEST: Final = 2**63 - 1
 _FARTHEST: Final = 2 * NULL
-"""From whichever number, what is so far away is beyond all."""
+"""An offset that leads beyond every number, wherever it starts."""
 _CENTURIES: Final = 200_000
 """Months beyond all dates, from whichever of them."""
 _FEW: Final = 4
@@ -63,7 +63,7 @@ class RefusedError(Exception):
 
 
 class Columns(Protocol):
-    """Rows of which a column is had by its number."""
+    """Rows whose columns are read by their numbers."""
 
     def __len__(self) -> int: ...
 
@@ -277,7 +277,7 @@ class Partitions:
         )
 
     def count_beyond(self, frame: Frame) -> Ints | None:
-        """Return how many rows are not here of those in all frames, for each row; None for none."""
+        """Return for each row how many rows outside of the excerpt its frame contains; None if there are none."""
         if self.excerpt is None or not self.is_cut(frame):
             return None
         before, behind = self.excerpt.rows, self.excerpt.sizes - self.excerpt.rows - self.sizes
@@ -373,7 +373,7 @@ def is_around(frame: Frame) -> bool:
 
 
 def over_groups(rows: Partitions, frame: Frame) -> Frame | None:
-    """Return the frame that says of peer groups, each taken as a row, which are in the frames of their rows.
+    """Return the frame over peer groups, each taken as a row, that says which groups are in the frames of their rows.
 
     None where frames are not made of whole groups, or groups are hardly fewer than rows. ``exclude ties`` leaves out
     the whole group: the row itself is to be put back in.

@@ -36,7 +36,7 @@ class LargePartitions:
         self._rows: dict[Key, OrderIndex] = {}
         self._copies: dict[Key, OrderIndex] = {}
         self._before: dict[Key, _Before] = {}
-        """Of each partition that the current step changes what it was."""
+        """What each partition was that the current step has changed."""
         self._counts: tuple[int, int] | None = None
         """How many rows and copies in memory there were between two steps, once that was asked: each step asks."""
 
@@ -78,7 +78,7 @@ class LargePartitions:
         self._copies.pop(key, None)
 
     def touch(self, key: Key) -> None:
-        """Remember what a partition is like: it is going to be changed. That of copies is made anew when needed."""
+        """Record what a partition is like, since it is about to change; copies are made anew when needed."""
         if key not in self._before:
             rows = self._rows.get(key)
             self._before[key] = _Before(rows, None if rows is None else rows.state(), *self._lengths(key))
@@ -105,7 +105,7 @@ class LargePartitions:
         self._before, self._counts = {}, None
 
     def drop_copies(self) -> None:
-        """Hold no partition whose rows are elsewhere, too."""
+        """Drop the partitions that are copies of rows held elsewhere."""
         self._copies, self._counts = {}, None
 
     # -- as `Beside` ---------------------------------------------------------------------------------------------------

@@ -266,7 +266,7 @@ def _closed_at(rows: _Arrivals, reach: FrameReach, times: Ints, limits: Ints | N
 
 
 def _wait_for(found: Ints, released: Ints, places: Ints, ends: Ints) -> None:
-    """Have rows closed no sooner than what is at these places came, if it is before the ends."""
+    """Let rows be closed no sooner than the rows at these places came, where a place is before the end."""
     here = places < ends
     waited = np.full(len(found), NEVER)
     waited[here] = released.take(places[here])
@@ -274,7 +274,7 @@ def _wait_for(found: Ints, released: Ints, places: Ints, ends: Ints) -> None:
 
 
 def _still_needed(rows: _Arrivals, reach: FrameReach, is_closed: Bools, watermark: int) -> Bools:
-    """Return which rows are not closed, or looked at by the frames of some that are not, or that are to come."""
+    """Return which rows are open, or may be in the frame of an open row or of one to come."""
     sizes, starts, peers = rows.sizes, rows.ordered.starts, rows.ordered.peer_starts
     n = len(is_closed)
     closed = np.add.reduceat(is_closed, starts, dtype=np.int64)

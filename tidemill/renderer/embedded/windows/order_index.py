@@ -264,7 +264,7 @@ class OrderIndex:
         return found
 
     def _asks_all(self, asked: Ints) -> bool:
-        """Return whether so much is asked that it is sooner found in one array than chunk by chunk."""
+        """Return whether so much is asked for that one search over all rows beats searching chunk by chunk."""
         return len(asked) > MANY and not self._stored
 
     @property
@@ -335,13 +335,13 @@ class OrderIndex:
         return found
 
     def peers_start(self, places: Ints) -> Ints:
-        """Return where the peer group of the row at each place begins, or before that; at the end, the end."""
+        """Return where the peer group of the row at each place begins, or a place before that; for the end, the end."""
         if not self.peers_by_number:
             return self.group_starts(self.groups_before(places + 1) - (places < self.size))
         return self._ends_of_peers(places, places < self.size, 0)
 
     def peers_end(self, places: Ints) -> Ints:
-        """Return where the peer group ends of the row before each place, or behind that; 0 for the begin."""
+        """Return where the peer group of the row before each place ends, or a place after that; for 0, 0."""
         if not self.peers_by_number:
             return self.group_starts(self.groups_before(places))
         return self._ends_of_peers(places, places > 0, 1)
@@ -526,7 +526,7 @@ class OrderIndex:
 
 
 def _runs_of(chunks: Ints) -> Iterator[tuple[int, slice]]:
-    """Iterate over chunks, and which of what is asked for, one after another, is asked of each."""
+    """Iterate over chunks, each with the slice of the requests that fall into it."""
     if len(chunks) == 1:
         yield chunks.item(), slice(None)
         return

@@ -1,7 +1,7 @@
 """Range partitions: ranges of adjacent rows of one partition, each evaluated by itself, for engines of many workers.
 
-First each range says what it is to others: how many rows it has, their summaries, and the rows at its ends that rows
-elsewhere may look at. From all this, put together in the order of the ranges, each is told what lies around it.
+First each range is summarised for the others: its number of rows, their summaries, and the rows at its ends that rows
+elsewhere may look at. Merged in the order of the ranges, these say what lies around each range.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_BETWEEN: Final = 1 << 12
 
 @attrs.frozen
 class RangePartition:
-    """What the rows of a range are to others of their partition."""
+    """What other ranges of its partition need to know of a range."""
 
     rows: int
     groups: int
@@ -66,9 +66,9 @@ class Around:
 
 
 def can_be_divided(windows: Windows, types: Sequence[DType]) -> bool:
-    """Return whether values of some rows are worked out from the rows around them and from what others come to.
+    """Return whether calls can be computed from nearby rows and from mergeable summaries of all others.
 
-    Not where rows say how far they look, which those of other ranges do not know, nor where others come to values
+    Not with offsets from a column, which other ranges do not know, nor with extremes of types whose codes do not sort
     that are compared, not codes, or to very many.
     """
     reach = Reach.of(windows, types)
@@ -81,7 +81,7 @@ def can_be_divided(windows: Windows, types: Sequence[DType]) -> bool:
 
 
 def summaries_asked(windows: Windows, types: Sequence[DType]) -> tuple[Summary, ...]:
-    """Return all that calls may ask of rows which are not there: what they ask where a row has no values."""
+    """Return every summary that calls may ask of rows outside of a range: found by evaluating one row of NULLs."""
     asked: dict[Summary, None] = {}
 
     def answer(wanted: Summary) -> list[Any]:
@@ -99,7 +99,7 @@ def summaries_asked(windows: Windows, types: Sequence[DType]) -> tuple[Summary, 
 def range_of(
     rows: OrderIndex, windows: Windows, types: Sequence[DType], asked: Iterable[Summary], interner: Interner
 ) -> RangePartition:
-    """Return what the rows of a range, of which there are some, are to others.
+    """Return what the other ranges need to know of a range, which is not empty.
 
     The first and the last of them look at least as far as any row before or behind does.
     """
@@ -120,7 +120,7 @@ def range_of(
 
 
 def around(ranges: Sequence[RangePartition]) -> Iterator[Around]:
-    """Iterate over what there is around each of a partition's ranges, which are given in their order.
+    """Yield what surrounds each of a partition's ranges, given in their order.
 
     Of those next to it the rows are needed that rows elsewhere look at; where these are all, the next ones' too.
     """
