@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import uuid
@@ -11,6 +12,8 @@ from typing import Any
 
 import attrs
 
+from tidemill.dataflow.fingerprint import describe, function_prints
+from tidemill.dataflow.graph import Graph
 from tidemill.renderer.embedded.whole_file import put_in_place, sync_folder
 
 
@@ -27,8 +30,6 @@ class Written:
     seconds: float
     sink: Any = None
     """The state of the sink afterwards: see `Sink.state`."""
-    definition: str = ""
-    """What tells the view's definition from another."""
 
 
 @attrs.frozen
@@ -46,8 +47,10 @@ class Refresh:
     views: Mapping[str, Written]
     run: str
     """The folder of the run's state."""
-    step_file: str = ""
-    """The last file of changes that the sinks have."""
+    epoch: int
+    """What changed before it is in the sinks."""
+    dataflow: str
+    """What tells the dataflow from another: see `digest_of`."""
 
     @property
     def is_new(self) -> bool:
@@ -67,6 +70,12 @@ class Refresh:
         """Return what a line of the history says."""
         told = json.loads(line)
         return cls(**{**told, "views": {name: Written(**w) for name, w in told["views"].items()}})
+
+
+def digest_of(graph: Graph) -> str:
+    """Return what tells a dataflow from one that gives something else, or reads or shows it under other names."""
+    said = json.dumps([describe(graph), function_prints(graph)])
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _brief(version: Any) -> str:

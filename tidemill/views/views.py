@@ -9,10 +9,11 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidemill.boundary.likeness import schema_like
 from tidemill.collections.collection import Collection
@@ -22,10 +23,13 @@ from tidemill.flow import Dataflow
 from tidemill.renderer.durable.changelog import folder_names
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.runs.run import Run
-from tidemill.views.definitions import definition
-from tidemill.views.journal import Journal, Refresh
+from tidemill.renderer.runs.subscriptions import Subscription
+from tidemill.views.journal import Journal, Refresh, digest_of
 from tidemill.views.stores import Sink, Source, plain, without_zones
 from tidemill.views.writing import DIFF, Reach, View, Way, choices, write
+
+_TIME: Final = "__time"
+"""What the column of times is called among a view's own, where it is read."""
 
 
 @attrs.frozen
@@ -78,6 +82,9 @@ class Views:
         self._sources: dict[str, _Declared] = {}
         self._views: dict[str, View] = {}
         self._run: Run | None = None
+        self._run_name = ""
+        self._readers: dict[str, Subscription] = {}
+        """By the names of the views."""
 
     # -- what there is ------------------------------------------------------------------------------------------------
 
@@ -124,7 +131,7 @@ class Views:
             msg = f"views.view({name!r}, ..., to={to!r}): expected tm.delta(...) or tm.files(...)"
             raise ViewError(msg)
         keys = (key,) if isinstance(key, str) else tuple(key or ())
-        made = View(name, collection, to, keys, write, definition(collection.node))
+        made = View(name, collection, to, keys, write)
         self.flow.output(name, collection, changes=False)
         self._views[name] = made
 
@@ -152,7 +159,7 @@ class Views:
             keys = (keys,) if isinstance(keys, str) else tuple(keys)
             (read,) = node.inputs
             collection = Collection(self.flow, read)
-            self._views[name] = View(name, collection, (to or {}).get(name), keys, "auto", definition(read))
+            self._views[name] = View(name, collection, (to or {}).get(name), keys, "auto")
         return made
 
     # -- refreshing ---------------------------------------------------------------------------------------------------
@@ -187,20 +194,22 @@ class Views:
         """Do what a plan says and is not done yet."""
         run = self._open(plan["run"])  # which nobody else has open
         self._journal.begin(plan)
+        if last is not None and last.run != plan["run"]:
+            last = None
         number, versions, owner = plan["number"], plan["versions"], self._journal.name()
-        since = last.versions if last is not None and last.run == plan["run"] else {}
-        done = last.step_file if last is not None and last.run == plan["run"] else ""
+        since = {} if last is None else last.versions
         read = dict.fromkeys(self._sources, 0)
         if since != versions or last is None:
             run.deliver("refresh", number, lambda into: self._put(into, since, versions, read))
-        history, step_files, written = self._journal.history(), [done], {}
+        history, written, done = self._journal.history(), {}, 0 if last is None else last.epoch
         for name, view in self._views.items():
-            files = [f for f in sorted(self._step_folder(plan["run"], name).glob("step-*.parquet")) if f.name > done]
-            step_files += [f.name for f in files]
-            reach = Reach(number, owner, self._changes(view, files), functools.partial(_contents, run, name))
-            written[name] = write(view, reach, history, anew=name in anew)
+            changes, is_whole = _changes(view, self._readers[name], done)
+            reach = Reach(number, owner, changes, functools.partial(_contents, run, name))
+            written[name] = write(view, reach, history, anew=is_whole or name in anew)
         seconds, now = time.perf_counter() - began, dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        refresh = Refresh(number, now, seconds, versions, read, written, plan["run"], max(step_files))
+        epochs = [frontier.elements[0][0] for name in self._sources if (frontier := run.frontier(name)).elements]
+        digest = digest_of(self.flow.graph)
+        refresh = Refresh(number, now, seconds, versions, read, written, plan["run"], min(epochs, default=0), digest)
         self._journal.done(refresh)
         self._tidy(refresh)
         return refresh
@@ -218,51 +227,33 @@ class Views:
                 else:
                     run.delete(name, rows.select(declared.key) if declared.key else rows)
 
-    def _changes(self, view: View, files: Sequence[Path]) -> pa.Table:
-        """Return what the step of a refresh changed in a view, with the columns and ``diff``."""
-        names = [f.name for f in view.collection.schema]
-        if files:
-            import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
-
-            table = pa.concat_tables([pq.read_table(path) for path in files])  # with a time and a diff, of free names
-            return pa.Table.from_arrays([*table.columns[:-2], table.columns[-1]], names=[*names, DIFF])
-        types = [f.dtype.arrow for f in view.collection.schema]
-        return pa.schema([*zip(names, types, strict=True), (DIFF, pa.int64())]).empty_table()
-
     def _versions(self, last: Mapping[str, Any]) -> dict[str, Any]:
         return {n: d.source.version(last.get(n)) for n, d in self._sources.items()}
 
     def _is_current(self, last: Refresh, versions: Mapping[str, Any]) -> bool:
-        definitions = {name: view.definition for name, view in self._views.items()}
-        return last.versions == versions and {n: v.definition for n, v in last.views.items()} == definitions
+        return last.versions == versions and last.dataflow == digest_of(self.flow.graph)
 
     def _open(self, name: str) -> Run:
+        """Return the run of a folder, with a reader of each view that goes on where the last refresh was done."""
+        if self._run is not None and self._run_name != name:
+            self.close()
         if self._run is None:
             self._folder.mkdir(parents=True, exist_ok=True)
             run = self.flow.start(attrs.evolve(self._engine, state=str(self._folder / name)))
             try:
-                run.to_changelog(self._step_folder(name).resolve(), outputs=list(self._views))
+                self._readers = {view: run.subscribe(view, name=f"views {view}") for view in self._views}
             except BaseException:
                 run.close()
                 raise
             self._run, self._run_name = run, name
-        elif self._run_name != name:
-            self.close()
-            return self._open(name)
         return self._run
 
-    def _step_folder(self, run: str, view: str | None = None) -> Path:
-        folder = self._folder / f"{run}-changes"
-        return folder if view is None else folder / folder_names(self._views)[view]
-
     def _tidy(self, refresh: Refresh) -> None:
-        """Remove what no refresh will ask for any more."""
-        for name in self._views:
-            for path in self._step_folder(refresh.run, name).glob("step-*.parquet"):
-                if path.name <= refresh.step_file:
-                    path.unlink()
+        """Release what no refresh will ask for any more."""
+        for reader in self._readers.values():
+            reader.ack()
         for folder in self._folder.glob("run-*"):
-            if folder.name not in {refresh.run, f"{refresh.run}-changes"}:
+            if folder.name != refresh.run:
                 shutil.rmtree(folder)
         for name, declared in self._sources.items():
             declared.source.forget(refresh.versions[name])
@@ -320,6 +311,17 @@ class Views:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _changes(view: View, reader: Subscription, done: int) -> tuple[pa.Table, bool]:
+    """Return what a view changed by since an epoch, with its columns and diffs, and whether that is all it holds."""
+    schema = pa.schema([*((f.name, f.dtype.arrow) for f in view.collection.schema), (DIFF, pa.int64())])
+    batches, is_whole = [schema.empty_table()], False
+    for batch in reader:
+        is_whole |= batch.lower.elements == ((0,),)
+        table = batch.to_arrow(time=_TIME, diff=DIFF)
+        batches.append(table.filter(pc.greater_equal(table[_TIME], done)).select(schema.names).cast(schema))
+    return pa.concat_tables(batches), is_whole
 
 
 def _contents(run: Run, name: str) -> pa.Table:

@@ -30,7 +30,6 @@ class View:
     to: Sink | None
     key: tuple[str, ...]
     write: Way
-    definition: str
 
     def __attrs_post_init__(self) -> None:
         where = f"view {self.name!r}"
@@ -80,11 +79,9 @@ class Reach:
 def write(view: View, reach: Reach, history: Sequence[Refresh], *, anew: bool) -> Written:
     """Bring a view's sink up to a refresh, unless it is there already; return what was done."""
     was = history[-1].views.get(view.name) if history else None
-    if was is not None and was.definition != view.definition:
-        was = None
-    changed = reach.changes.num_rows
-    rows = reach.contents().num_rows if was is None else was.rows + (pc.sum(reach.changes[DIFF]).as_py() or 0)
-    done = Written("", rows, changed, 0.0, None if was is None else was.sink, view.definition)
+    changed, more = reach.changes.num_rows, pc.sum(reach.changes[DIFF]).as_py() or 0
+    rows = reach.contents().num_rows if was is None or anew else was.rows + more
+    done = Written("", rows, changed, 0.0, None if was is None else was.sink)
     to = view.to
     if to is None:
         return done
