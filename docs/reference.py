@@ -33,6 +33,7 @@ PAGES: Final = {
     "windows": "Windows",
     "graphs": "Graph algorithms",
     "algorithms": "Sums over an order",
+    "views": "Views over tables",
     "testing": "Testing",
     "errors": "Errors",
 }
@@ -59,6 +60,7 @@ BY_MODULE: Final = {
     "tidemill.renderer.spark.live": "dataflow",
     "tidemill.renderer.runs": "run",
     "tidemill.testing": "testing",
+    "tidemill.views": "views",
 }
 """On which page a name is, by the longest of these that its module's name begins with."""
 BY_NAME: Final = {"interval": "expressions", "when": "expressions", "When": "expressions", "Aggregate": "aggregates"}

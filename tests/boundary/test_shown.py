@@ -103,6 +103,7 @@ def test_completion_offers_what_users_call(flow):
         "letrec",
         "name",
         "output",
+        "plan",
         "sql",
         "start",
         *pictures,

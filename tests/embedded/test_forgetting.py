@@ -245,7 +245,7 @@ def test_inputs_that_are_further_than_others(at_once):
 
 @pytest.mark.parametrize("kind", ["distinct", "groups", "band join"])
 def test_what_is_on_the_disk_is_forgotten_where_files_are_merged(kind, tmp_path):
-    with flow_of(kind).start(tm.Embedded(tmp_path, in_memory=20)) as run:
+    with flow_of(kind).start(tm.Embedded(tmp_path, in_memory=20, keep_inputs=False)) as run:
         for time in range(60):
             run.insert("a", [("a", 4 * time + i, i) for i in range(8)])
             run.insert("b", [("a", 4 * time + i, i) for i in range(8)])

@@ -17,7 +17,7 @@ from support import killed_views
 
 import tidemill as tm
 from tidemill.errors import StateError, UnknownNameError, ViewError
-from tidemill.views.journal import Journal
+from tidemill.views.journal import RefreshJournal
 
 ORDERS = pa.schema([("id", pa.int64()), ("region", pa.string()), ("amount", pa.int64())])
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -197,12 +197,12 @@ def cut(monkeypatch, owner, name, *, after):
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (Journal, "begin"),
+        (RefreshJournal, "begin"),
         (tm.Run, "deliver"),
         (deltalake.table.TableMerger, "execute"),
         (deltalake, "write_deltalake"),
         (pq, "write_table"),
-        (Journal, "done"),
+        (RefreshJournal, "done"),
         (tm.Views, "_tidy"),
     ],
     ids=lambda part: part if isinstance(part, str) else part.__name__,

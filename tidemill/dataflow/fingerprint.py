@@ -15,8 +15,9 @@ from tidemill.dataflow.nodes import Inspect, Node
 from tidemill.errors import StateError
 from tidemill.expressions.bound import Bound
 from tidemill.expressions.sql_text import to_sql
+from tidemill.expressions.types import DType
 
-_NOT_TOLD: Final = frozenset({*(f.name for f in attrs.fields(Node)), "version", "ignores_extra"})
+_NOT_TOLD: Final = frozenset({*(f.name for f in attrs.fields(Node)), "version", "ignores_extra", "why"})
 """Fields left out: those that all nodes have, users' versions, which are kept elsewhere, and what is no state."""
 
 
@@ -53,9 +54,14 @@ def _value(value: Any) -> str:
     if isinstance(value, Bound):
         return to_sql(value)
     if attrs.has(type(value)):
-        told = [f.name for f in attrs.fields(type(value)) if f.name != "version"]
+        told = [f.name for f in attrs.fields(type(value)) if f.name != "version" and not _is_unused(value, f.name)]
         return "(" + ", ".join(_value(getattr(value, name)) for name in told) + ")"
     return getattr(value, "__qualname__", type(value).__qualname__) if callable(value) else repr(value)
+
+
+def _is_unused(value: Any, field: str) -> bool:
+    """Return whether state of format 5 does not have a field of a type, which says nothing here."""
+    return isinstance(value, DType) and field in {"fields", "unknown"} and not getattr(value, field)
 
 
 # -- users' functions -------------------------------------------------------------------------------------------------

@@ -63,25 +63,20 @@ class Live:
         self._stop()
 
     def _view(self) -> _View:
-        try:
-            return _View(self._name, self._run.snapshot(self._name), self._limit)
-        except TimeError:
-            return _View(self._name, None, self._limit)
+        return _View(self._run.snapshot(self._name), self._limit)
 
     def _ipython_display_(self) -> None:
         """Display nothing: `run.live` at the end of a cell has done so."""
 
 
 class _View:
-    """What is displayed: the rows at a time, or that there is none yet."""
+    """What is displayed: the rows at the last complete time."""
 
-    def __init__(self, name: str, rows: Rows | None, limit: int) -> None:
-        self._name, self._rows, self._limit = name, rows, limit
+    def __init__(self, rows: Rows, limit: int) -> None:
+        self._rows, self._limit = rows, limit
 
     def _repr_html_(self) -> str:
-        if self._rows is None:
-            return "<p>nothing is complete yet</p>"
         return self._rows.to_html(limit=self._limit)
 
     def __repr__(self) -> str:
-        return "nothing is complete yet" if self._rows is None else repr(self._rows)
+        return repr(self._rows)

@@ -22,7 +22,7 @@ _FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".json
 _MARK: Final = b"tidemill.views"
 
 
-class _Files(Source, Sink):
+class _FileTable(Source, Sink):
     """Files that match a pattern, or one to be written: see `files`."""
 
     ways = frozenset({"overwrite"})
@@ -105,11 +105,11 @@ class _Files(Source, Sink):
         return ds.dataset(paths, format=kind, partitioning="hive")
 
 
-def files(path: str | os.PathLike[str]) -> _Files:
+def files(path: str | os.PathLike[str]) -> _FileTable:
     """Return files for `Views`: as a source each new file is new rows; as a sink it is one Parquet file, written whole.
 
     ``path`` is a folder, a pattern such as ``"in/items/*.parquet"``, or a file. Parquet, CSV and JSON lines, by what
     names end in; parts of paths such as ``day=2013-01-01/`` are columns. Files are read once: one that is written anew
     or taken away later is a `ViewError` that names it.
     """
-    return _Files(path)
+    return _FileTable(path)

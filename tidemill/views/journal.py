@@ -82,7 +82,7 @@ def _brief(version: Any) -> str:
     return f"{len(version)} files" if isinstance(version, dict) else f"version {version}"
 
 
-class Journal:
+class RefreshJournal:
     """The files of a folder of views: its name, the plan of the refresh under way, a line for each that is done."""
 
     def __init__(self, folder: Path) -> None:

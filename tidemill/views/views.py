@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
+from urllib.parse import quote
 
 import attrs
 import pyarrow as pa
@@ -20,13 +21,12 @@ from tidemill.collections.collection import Collection
 from tidemill.errors import StateError, UnknownNameError, ViewError, did_you_mean
 from tidemill.expressions.schema import SchemaLike
 from tidemill.flow import Dataflow
-from tidemill.renderer.durable.changelog import folder_names
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.subscriptions import Subscription
-from tidemill.views.journal import Journal, Refresh, digest_of
+from tidemill.views.journal import Refresh, RefreshJournal, digest_of
 from tidemill.views.stores import Sink, Source, plain, without_zones
-from tidemill.views.writing import DIFF, Reach, View, Way, choices, write
+from tidemill.views.writing import DIFF, DeclaredView, Due, Way, choices, write
 
 _TIME: Final = "__time"
 """What the column of times is called among a view's own, where it is read."""
@@ -78,9 +78,9 @@ class Views:
         if getattr(self._engine, "state", "") is not None:
             msg = f"tm.Views({os.fspath(state)!r}, {self._engine!r}): expected one without state, which is kept here"
             raise ViewError(msg)
-        self._journal = Journal(self._folder)
+        self._journal = RefreshJournal(self._folder)
         self._sources: dict[str, _Declared] = {}
-        self._views: dict[str, View] = {}
+        self._views: dict[str, DeclaredView] = {}
         self._run: Run | None = None
         self._run_name = ""
         self._readers: dict[str, Subscription] = {}
@@ -105,7 +105,7 @@ class Views:
         if not isinstance(store, Source):
             msg = f"views.source({name!r}, {store!r}): expected tm.delta(...), tm.files(...) or tm.snapshot(...)"
             raise ViewError(msg)
-        store.keep_in(self._folder / "sources" / next(iter(folder_names([name]).values())))
+        store.keep_in(self._folder / "sources" / quote(name, safe=""))
         columns = schema_like(without_zones(store.schema())) if schema is None else schema
         made = self.flow.input(name, columns, key=key, watermark=watermark)
         keys = (key,) if isinstance(key, str) else tuple(key or ())
@@ -131,7 +131,7 @@ class Views:
             msg = f"views.view({name!r}, ..., to={to!r}): expected tm.delta(...) or tm.files(...)"
             raise ViewError(msg)
         keys = (key,) if isinstance(key, str) else tuple(key or ())
-        made = View(name, collection, to, keys, write)
+        made = DeclaredView(name, collection, to, keys, write)
         self.flow.output(name, collection, changes=False)
         self._views[name] = made
 
@@ -159,7 +159,7 @@ class Views:
             keys = (keys,) if isinstance(keys, str) else tuple(keys)
             (read,) = node.inputs
             collection = Collection(self.flow, read)
-            self._views[name] = View(name, collection, (to or {}).get(name), keys, "auto")
+            self._views[name] = DeclaredView(name, collection, (to or {}).get(name), keys, "auto")
         return made
 
     # -- refreshing ---------------------------------------------------------------------------------------------------
@@ -204,8 +204,8 @@ class Views:
         history, written, done = self._journal.history(), {}, 0 if last is None else last.epoch
         for name, view in self._views.items():
             changes, is_whole = _changes(view, self._readers[name], done)
-            reach = Reach(number, owner, changes, functools.partial(_contents, run, name))
-            written[name] = write(view, reach, history, anew=is_whole or name in anew)
+            due = Due(number, owner, changes, functools.partial(_contents, run, name))
+            written[name] = write(view, due, history, anew=is_whole or name in anew)
         seconds, now = time.perf_counter() - began, dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         epochs = [frontier.elements[0][0] for name in self._sources if (frontier := run.frontier(name)).elements]
         digest = digest_of(self.flow.graph)
@@ -313,7 +313,7 @@ class Views:
         self.close()
 
 
-def _changes(view: View, reader: Subscription, done: int) -> tuple[pa.Table, bool]:
+def _changes(view: DeclaredView, reader: Subscription, done: int) -> tuple[pa.Table, bool]:
     """Return what a view changed by since an epoch, with its columns and diffs, and whether that is all it holds."""
     schema = pa.schema([*((f.name, f.dtype.arrow) for f in view.collection.schema), (DIFF, pa.int64())])
     batches, is_whole = [schema.empty_table()], False

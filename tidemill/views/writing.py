@@ -22,7 +22,7 @@ DIFF: Final = "__diff"
 
 
 @attrs.frozen
-class View:
+class DeclaredView:
     """A collection under a name, and where it is written to."""
 
     name: str
@@ -65,8 +65,8 @@ class View:
 
 
 @attrs.frozen
-class Reach:
-    """A refresh that sinks are to reach."""
+class Due:
+    """A refresh that a sink is to be brought up to."""
 
     number: int
     owner: str
@@ -76,17 +76,17 @@ class Reach:
     """Reads all that the view holds."""
 
 
-def write(view: View, reach: Reach, history: Sequence[Refresh], *, anew: bool) -> Written:
+def write(view: DeclaredView, due: Due, history: Sequence[Refresh], *, anew: bool) -> Written:
     """Bring a view's sink up to a refresh, unless it is there already; return what was done."""
     was = history[-1].views.get(view.name) if history else None
-    changed, more = reach.changes.num_rows, pc.sum(reach.changes[DIFF]).as_py() or 0
-    rows = reach.contents().num_rows if was is None or anew else was.rows + more
+    changed, more = due.changes.num_rows, pc.sum(due.changes[DIFF]).as_py() or 0
+    rows = due.contents().num_rows if was is None or anew else was.rows + more
     done = Written("", rows, changed, 0.0, None if was is None else was.sink)
     to = view.to
     if to is None:
         return done
-    reached = to.refresh(f"{reach.owner}:{view.name}")
-    if reached == reach.number:  # by a refresh that was cut off behind it
+    reached = to.refresh(f"{due.owner}:{view.name}")
+    if reached == due.number:  # by a refresh that was cut off behind it
         return attrs.evolve(done, way="again", sink=to.state())
     began, costs = time.perf_counter(), {"overwrite": 0.0}
     if was is not None and reached is not None and not anew:
@@ -95,22 +95,22 @@ def write(view: View, reach: Reach, history: Sequence[Refresh], *, anew: bool) -
             return done
         costs = view.costs(rows, changed, history)
     way = min(costs, key=lambda w: costs[w])
-    _write(view, to, way, reach)
+    _write(view, to, way, due)
     return attrs.evolve(done, way=way, seconds=time.perf_counter() - began, sink=to.state())
 
 
-def _write(view: View, to: Sink, way: str, reach: Reach) -> None:
-    to_whom = f"{reach.owner}:{view.name}", reach.number
+def _write(view: DeclaredView, to: Sink, way: str, due: Due) -> None:
+    to_whom = f"{due.owner}:{view.name}", due.number
     if way == "changelog":
-        to.append(_logged(_repeated(reach.changes), reach.number), *to_whom)
-    elif way == "merge" and not any(reach.changes[k].null_count for k in view.key):  # NULL finds no row
-        to.merge(_by_key(view, reach.changes), view.key, *to_whom)
+        to.append(_logged(_repeated(due.changes), due.number), *to_whom)
+    elif way == "merge" and not any(due.changes[k].null_count for k in view.key):  # NULL finds no row
+        to.merge(_by_key(view, due.changes), view.key, *to_whom)
     else:
-        table = reach.contents()
+        table = due.contents()
         if view.key:
             _require_unique(view, table)
         if view.write == "changelog":
-            table = _logged(table.append_column(DIFF, pa.array([1] * table.num_rows, pa.int64())), reach.number)
+            table = _logged(table.append_column(DIFF, pa.array([1] * table.num_rows, pa.int64())), due.number)
         to.overwrite(table, *to_whom)
 
 
@@ -127,7 +127,7 @@ def _logged(updates: pa.Table, number: int) -> pa.Table:
     return table.append_column("_refresh", pa.array([number] * updates.num_rows, pa.int64()))
 
 
-def _by_key(view: View, changes: pa.Table) -> pa.Table:
+def _by_key(view: DeclaredView, changes: pa.Table) -> pa.Table:
     """Return one row for each key that changed: what it is now, or what it was where it is gone."""
     came = changes.filter(pc.greater(changes[DIFF], 0))
     went = changes.filter(pc.less(changes[DIFF], 0))
@@ -141,7 +141,7 @@ def _by_key(view: View, changes: pa.Table) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def _require_unique(view: View, table: pa.Table) -> None:
+def _require_unique(view: DeclaredView, table: pa.Table) -> None:
     counts = table.group_by(list(view.key)).aggregate([([], "count_all")])
     if counts.num_rows < table.num_rows:
         twice = counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).select(list(view.key)).to_pylist()[0]
@@ -149,6 +149,6 @@ def _require_unique(view: View, table: pa.Table) -> None:
         raise ViewError(msg)
 
 
-def choices(view: View, rows: int, changed: int, history: Sequence[Refresh]) -> Mapping[str, float]:
+def choices(view: DeclaredView, rows: int, changed: int, history: Sequence[Refresh]) -> Mapping[str, float]:
     """Return about how many seconds each way would take for so many changes; nothing where there is no sink."""
     return {} if view.to is None else view.costs(rows, changed, history)

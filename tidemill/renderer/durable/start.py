@@ -14,6 +14,7 @@ import attrs
 from tidemill.dataflow.fingerprint import is_same_dataflow, warn_of_unknown
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
+from tidemill.dataflow.nodes import Watermark
 from tidemill.dataflow.operator_prints import OperatorPrints, operator_prints
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import StateError, StepError
@@ -173,11 +174,16 @@ def definition_of(executor: EmbeddedExecutor, before: StateDefinition | None) ->
 
 
 def kept_inputs(log: StepLog, before: StateDefinition | None, graph: Graph) -> list[str]:
-    """Return the inputs whose contents are held: all new ones, and others if they were held from their start."""
+    """Return the inputs whose contents are held: all new ones, and others if they were held from their start.
+
+    Not those with a watermark, which are streams without end: what follows from them forgets.
+    """
+    streams = {node for watermark in graph.nodes if isinstance(watermark, Watermark) for node in watermark.inputs}
+    names = [name for name, node in graph.inputs.items() if node not in streams]
     if log.passes is None:
-        return list(graph.inputs)
+        return names
     held = {} if before is None else {name: one.holder is not None for name, one in before.inputs.items()}
-    return [] if before is None else [name for name in graph.inputs if held.get(name, True)]
+    return [] if before is None else [name for name in names if held.get(name, True)]
 
 
 def _not_held(log: StepLog, state: State) -> set[str]:
