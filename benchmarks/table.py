@@ -135,6 +135,10 @@ TABLE = {
         "migrations:migrations", "a changed dataflow on a folder of state", "loading all of it",
         {"rows": 300_000, "rounds": 3},
     ),
+    "refreshes": Benchmark(
+        "refreshes:refreshes", "views over Delta tables, refreshed", "DuckDB, overwriting them",
+        {"rows": 1_000_000, "shares": (0.0001, 0.001, 0.01), "write": "auto"},
+    ),
     "spark": Benchmark(
         "spark:spark", "joins, recursion and histories on Spark", "Spark, from scratch",
         {"which": ("S1", "S2", "S3", "S4"), "scale": 1.0},
