@@ -26,7 +26,7 @@ QUERIES = {
 KEYS = {"by_region": "region", "largest": "customer", "lagged": "id", "named": "id"}
 
 
-def refreshes(rows: int, shares: Sequence[float], write: str) -> Figures:
+def refreshes(*, rows: int, shares: Sequence[float], write: str) -> Figures:
     """Return for each share of orders that changed what a refresh takes, and what DuckDB does, by view and in all."""
     dice = np.random.default_rng(11)
     with tempfile.TemporaryDirectory() as name:

@@ -404,8 +404,12 @@ class Rows(_Table):
 
     def to_arrow(self) -> pa.Table:
         """Return the rows, each as often as its count."""
-        self._warn()
         self._sort()
+        return self.in_no_order()
+
+    def in_no_order(self) -> pa.Table:
+        """Return what `to_arrow` does, in whatever order it is in: for tables that have none."""
+        self._warn()
         if (self._counts == 1).all():
             return self._table
         return self._table.take(pa.array(np.repeat(np.arange(len(self._counts)), np.maximum(self._counts, 0))))

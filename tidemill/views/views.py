@@ -325,4 +325,4 @@ def _changes(view: DeclaredView, reader: Subscription, done: int) -> tuple[pa.Ta
 
 
 def _contents(run: Run, name: str) -> pa.Table:
-    return run.snapshot(name).to_arrow()
+    return run.snapshot(name).in_no_order()

@@ -29,7 +29,7 @@ BETWEEN_LAYERS = {
     "Grouped": {"collection", "keys"},
     "LetRec": {"builder", "node_of"},
     "Reference": {"start", "takes"},
-    "Rows": {"to_frame"},
+    "Rows": {"in_no_order", "to_frame"},
     "Run": {"begin", "compiled", "explain_by", "go_on_from", "graph", "input_frontiers", "passes", "progress", "read"}
     | {"executor", "since", "since_at"},
     "Spark": {"load", "start", "start_after", "takes"},
