@@ -264,7 +264,7 @@ def test_a_table_made_anew_is_refused_and_read_whole_when_asked(tmp_path):
     write_deltalake(tmp_path / "orders", orders((5, "west", 5)), mode="overwrite", configuration=FEED)
     lake.rows = {5: (5, "west", 5)}
     with lake.views() as views:
-        with pytest.raises(ViewError, match=r"is at version 0, and was read up to 1"):
+        with pytest.raises(ViewError, match=r"source 'orders' is another table than the one that was read.*full=True"):
             views.refresh()
         views.refresh(full=True)
         assert lake.found() == lake.expected()
@@ -335,6 +335,56 @@ def test_a_changed_view_is_written_whole_and_the_others_are_not(tmp_path):
     assert sorted(row["id"] for row in DeltaTable(tmp_path / "new").to_pyarrow_table().to_pylist()) == [1, 2, 3]
 
 
+def test_a_refresh_that_failed_and_one_in_full_double_nothing(tmp_path):
+    write_deltalake(tmp_path / "orders", orders((1, "north", 1), (2, "north", 2)))
+
+    def declared(key):
+        views = tm.Views(tmp_path / "state")
+        views.view("o", views.source("orders", tm.delta(tmp_path / "orders")), to=tm.delta(tmp_path / "o"), key=key)
+        return views
+
+    with declared("region") as views, pytest.raises(ViewError, match="two rows have the key"):
+        views.refresh()
+    with declared("id") as views:
+        views.refresh(full=True)
+        assert sorted(row["id"] for row in DeltaTable(tmp_path / "o").to_pyarrow_table().to_pylist()) == [1, 2]
+
+
+def test_a_view_that_gives_nothing_any_more_empties_its_table(tmp_path):
+    write_deltalake(tmp_path / "orders", orders((1, "north", 1), (2, "north", 2)))
+
+    def declared(least):
+        views = tm.Views(tmp_path / "state")
+        rows = views.source("orders", tm.delta(tmp_path / "orders"), key="id").filter(f"amount > {least}")
+        views.view("o", rows, to=tm.delta(tmp_path / "o"), key="id", write="merge")
+        return views
+
+    for least, left in ((0, 2), (100, 0), (1, 1)):
+        with declared(least) as views:
+            views.refresh()
+        assert DeltaTable(tmp_path / "o").count() == left
+
+
+def test_another_table_for_a_view_or_another_way_is_written_whole(tmp_path):
+    write_deltalake(tmp_path / "orders", orders((1, "north", 1)))
+
+    def refreshed(to, write, **more):
+        with tm.Views(tmp_path / "state") as views:
+            rows = views.source("orders", tm.delta(tmp_path / "orders"), key="id")
+            renamed = rows.select("id", **{more.get("called", "n"): "amount"})
+            views.view("o", renamed, to=tm.delta(tmp_path / to), key="id", write=write)
+            views.refresh()
+        return DeltaTable(tmp_path / to).to_pyarrow_table()
+
+    assert refreshed("a", "merge").num_rows == 1
+    write_deltalake(tmp_path / "orders", orders((2, "south", 2)), mode="append")
+    assert refreshed("b", "merge").num_rows == 2
+    write_deltalake(tmp_path / "orders", orders((3, "south", 3)), mode="append")
+    assert refreshed("a", "merge").num_rows == 3
+    assert refreshed("a", "changelog").column_names == ["id", "n", "_change", "_refresh"]
+    assert refreshed("a", "merge", called="m").column_names == ["id", "m"]
+
+
 def test_two_rows_of_one_key_are_refused(tmp_path):
     write_deltalake(tmp_path / "orders", orders((1, "north", 1), (2, "north", 2)))
     with tm.Views(tmp_path / "state") as views:
@@ -377,6 +427,11 @@ def test_what_is_declared_wrongly_is_refused_at_once(tmp_path):
         tm.Views(tmp_path / "state", tm.Embedded(tmp_path / "other"))
     with pytest.raises(UnknownNameError, match="no view 'w'"):
         views.refresh(full=["w"])
+    views.view("first", rows, to=tm.delta(tmp_path / "one"))
+    with pytest.raises(ViewError, match="is written by the view 'first'"):
+        views.view("second", rows, to=tm.delta(tmp_path / "one"))
+    with pytest.raises(ViewError, match="columns called _change are tidemill's own"):
+        views.view("third", rows.select(_change="id"))
     with pytest.raises(ViewError, match="there is no such table"):
         views.source("gone", tm.delta(tmp_path / "gone"))
 

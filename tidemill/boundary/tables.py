@@ -307,7 +307,13 @@ def first_failing(column: pa.ChunkedArray, convert: Callable[[pa.ChunkedArray], 
 
 def _converted(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
     column.validate(full=True)  # what others made may hold what Arrow forbids
-    return column if column.type == dtype.arrow and dtype.name != "uuid" else _cast(column, dtype)
+    return column if column.type == dtype.arrow and not _holds_uuids(dtype) else _cast(column, dtype)
+
+
+def _holds_uuids(dtype: DType) -> bool:
+    """Return whether values are UUIDs, or made of such: text that is checked, and written in one way."""
+    inner = [dtype.element] if dtype.element is not None else [of for _, of in dtype.fields]
+    return dtype.name == "uuid" or any(map(_holds_uuids, inner))
 
 
 def _cast(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:

@@ -20,6 +20,7 @@ from tidemill.dataflow.fingerprint import Prints, functions_in_graph, is_ours
 from tidemill.dataflow.function_prints import FunctionPrint
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Feedback, Filter, Input, Inspect, Leave, Map, Node, Variable
+from tidemill.dataflow.passes.bounds import forgetting
 from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.bound import BoundCall, BoundColumn, BoundLiteral, walk
 from tidemill.expressions.schema import Schema
@@ -68,6 +69,7 @@ class _PrintWalk:
         self._function = function
         self._of: dict[Node, _RowsPrint] = {}
         self._loops: dict[Scope, str] = {}
+        self._forgets = forgetting(graph)
         variables: dict[Scope, int] = {}
         self._numbers: dict[Node, int] = {}
         for node in graph.nodes:
@@ -82,7 +84,12 @@ class _PrintWalk:
     def _key(self, node: Node) -> str:
         loops = [self._loop(scope) for scope in node.scope if scope.parent is not None]
         read = [self._of[source].whole for source in node.inputs]
-        return digest(node.kind, *self._types(node), self._of[node].whole, *read, *loops)
+        forgotten = [
+            self._forgets[node, port].describe(source.schema.names)
+            for port, source in enumerate(node.inputs)
+            if (node, port) in self._forgets
+        ]
+        return digest(node.kind, *self._types(node), self._of[node].whole, *read, *forgotten, *loops)
 
     def _loop(self, scope: Scope) -> str:
         """Return what all operators of a loop have in common: what it repeats."""

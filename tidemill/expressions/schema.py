@@ -71,7 +71,8 @@ class Schema:
         """Return the schema; an error where a column is NULL alone, and so of no type."""
         for field in self:
             if field.dtype.is_unknown:
-                of_type = "list of NULLs alone and" if field.dtype.is_list else "column of NULL alone, which"
+                kind = "list" if field.dtype.is_list else "struct" if field.dtype.fields else ""
+                of_type = f"{kind} of NULLs alone and" if kind else "column of NULL alone, which"
                 msg = f"{field.name!r} is a {of_type} has no type: give it one, as in lit(None).cast('int64')"
                 raise SchemaError(msg)
         return self

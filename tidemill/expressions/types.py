@@ -83,8 +83,9 @@ class DType:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether this is the type of NULL alone, or a list of such."""
-        return self.unknown or (self.element is not None and self.element.is_unknown)
+        """Whether this is the type of NULL alone, or of a list or a struct with such."""
+        inner = [self.element] if self.element is not None else [of for _, of in self.fields]
+        return self.unknown or any(of.is_unknown for of in inner)
 
     @property
     def is_integer(self) -> bool:

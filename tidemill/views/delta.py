@@ -33,6 +33,9 @@ class _Delta(Source, Sink):
 
     # -- as a source --------------------------------------------------------------------------------------------------
 
+    def identity(self) -> str:
+        return f"{self!r} {self._table().metadata().id}"
+
     def schema(self) -> pa.Schema:
         return pa.schema(self._table().schema().to_arrow())
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,10 @@ class Written:
     seconds: float
     sink: Any = None
     """The state of the sink afterwards: see `Sink.state`."""
+    said: Any = None
+    """Which table it is, whether it is a changelog, and by which key it is merged."""
+    number: int = 0
+    """The refresh that wrote to it last."""
 
 
 @attrs.frozen
@@ -72,14 +76,15 @@ class Refresh:
         return cls(**{**told, "views": {name: Written(**w) for name, w in told["views"].items()}})
 
 
-def digest_of(graph: Graph) -> str:
-    """Return what tells a dataflow from one that gives something else, or reads or shows it under other names."""
-    said = json.dumps([describe(graph), function_prints(graph)])
+def digest_of(graph: Graph, views: Sequence[Any]) -> str:
+    """Return what tells a dataflow and what is said of its views from others."""
+    said = json.dumps([describe(graph), function_prints(graph), views])
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _brief(version: Any) -> str:
-    return f"{len(version)} files" if isinstance(version, dict) else f"version {version}"
+    at = version["at"]
+    return f"{len(at)} files" if isinstance(at, dict) else f"version {at}"
 
 
 class RefreshJournal:
@@ -104,6 +109,14 @@ class RefreshJournal:
             return None
         last = self.last()
         return None if last is not None and plan["number"] <= last.number else plan
+
+    def state(self) -> tuple[Refresh | None, Mapping[str, Any] | None]:
+        """Return the last refresh that is done, and the one under way."""
+        return self.last(), self.plan()
+
+    def give_up(self) -> None:
+        """Have no refresh under way: nothing was taken for it."""
+        self._plan.unlink(missing_ok=True)
 
     def begin(self, plan: Mapping[str, Any]) -> None:
         """Write down what a refresh will read, before anything is read."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,13 +17,15 @@ from tidemill.views.stores import Source, Version
 
 
 class _Snapshot(Source):
-    """What a function returns, or a file holds: see `snapshot`. Its versions are numbers, of copies in a folder."""
+    """What a function returns, or a file holds: see `snapshot`. Its versions are digests, of copies in a folder."""
 
     def __init__(self, read: Callable[[], Any] | str | os.PathLike[str]) -> None:
         self._given = read
         self._folder = Path()
-        self._first: pa.Table | None = None
+        self._table: pa.Table | None = None
         """What was read to know the schema; the next refresh takes it."""
+        self._fixable: pa.Table | None = None
+        """What was read last."""
 
     def __repr__(self) -> str:
         given = getattr(self._given, "__name__", "...") if callable(self._given) else os.fspath(self._given)
@@ -30,21 +34,24 @@ class _Snapshot(Source):
     def keep_in(self, folder: Path) -> None:
         self._folder = folder
 
-    def schema(self) -> pa.Schema:
-        self._first = self._now()
-        return self._first.schema
+    def identity(self) -> str:
+        return "a snapshot"  # whatever reads it, it is compared whole
 
-    def version(self, last: Version | None, /) -> Version:
-        table = self._now() if self._first is None else self._first
-        self._first = None
-        number = last or 0
-        if number and _read(self._copy(number)).equals(table):
-            return number
+    def schema(self) -> pa.Schema:
+        return self._looked().schema
+
+    def version(self, _last: Version | None, /) -> Version:
+        table, self._table = self._looked(), None
+        self._fixable = table
+        return _digest(table)
+
+    def fix(self, version: Version) -> None:
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
-        self._folder.mkdir(parents=True, exist_ok=True)
-        put_in_place(self._copy(number + 1), lambda file: pq.write_table(table, file))
-        return number + 1
+        if not self._copy(version).exists():
+            assert self._fixable is not None
+            self._folder.mkdir(parents=True, exist_ok=True)
+            put_in_place(self._copy(version), functools.partial(pq.write_table, self._fixable))
 
     def changes(self, since: Version | None, until: Version) -> Iterator[tuple[pa.Table, int]]:
         if since is not None:
@@ -53,8 +60,14 @@ class _Snapshot(Source):
 
     def forget(self, until: Version) -> None:
         for path in self._folder.glob("*.parquet"):
-            if int(path.stem) < until:
+            if path.stem != until:
                 path.unlink()
+
+    def _looked(self) -> pa.Table:
+        """Return what is there, read once for the schema and the refresh that follows."""
+        if self._table is None:
+            self._table = self._now()
+        return self._table
 
     def _now(self) -> pa.Table:
         if not callable(self._given):
@@ -66,8 +79,16 @@ class _Snapshot(Source):
             msg = f"{self}: expected a table of Arrow, pandas, Polars, DuckDB or Spark ({error})"
             raise ViewError(msg) from error
 
-    def _copy(self, number: int) -> Path:
-        return self._folder / f"{number}.parquet"
+    def _copy(self, version: Version) -> Path:
+        return self._folder / f"{version}.parquet"
+
+
+def _digest(table: pa.Table) -> str:
+    """Return what tells a table from others, by its columns and rows in their order."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return hashlib.sha256(sink.getvalue()).hexdigest()[:32]
 
 
 def _read(path: str | os.PathLike[str]) -> pa.Table:

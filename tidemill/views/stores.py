@@ -25,16 +25,20 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def version(self, last: Version | None, /) -> Version:
-        """Return the version of what is there now, which stays readable until the refresh is done.
-
-        ``last`` is that of the refresh before.
-        """
+        """Return the version of what is there now; ``last`` is that of the refresh before."""
 
     @abc.abstractmethod
     def changes(self, since: Version | None, until: Version) -> Iterator[tuple[pa.Table, int]]:
         """Yield the rows that went (with -1) and came (+1) between two versions, in order."""
 
-    def keep_in(self, folder: Path) -> None:  # noqa: B027 - most keep nothing
+    def identity(self) -> str:
+        """Return what tells the table from another one in its place."""
+        return repr(self)
+
+    def fix(self, version: Version) -> None:  # noqa: B027 - most keep their versions themselves
+        """Have a version that was there just now stay readable until the refresh is done."""
+
+    def keep_in(self, folder: Path) -> None:  # noqa: B027 - as above
         """Keep in a folder, which need not be there, what the table itself does not keep."""
 
     def forget(self, until: Version) -> None:  # noqa: B027 - as above

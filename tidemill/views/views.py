@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import attrs
@@ -26,10 +26,7 @@ from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.subscriptions import Subscription
 from tidemill.views.journal import Refresh, RefreshJournal, digest_of
 from tidemill.views.stores import Sink, Source, plain, without_zones
-from tidemill.views.writing import DIFF, DeclaredView, Due, Way, choices, write
-
-_TIME: Final = "__time"
-"""What the column of times is called among a view's own, where it is read."""
+from tidemill.views.writing import DIFF, TIME, DeclaredView, Due, Way, choices, write
 
 
 @attrs.frozen
@@ -131,9 +128,16 @@ class Views:
             msg = f"views.view({name!r}, ..., to={to!r}): expected tm.delta(...) or tm.files(...)"
             raise ViewError(msg)
         keys = (key,) if isinstance(key, str) else tuple(key or ())
+        self._require_own_table(name, to)
         made = DeclaredView(name, collection, to, keys, write)
         self.flow.output(name, collection, changes=False)
         self._views[name] = made
+
+    def _require_own_table(self, name: str, to: Sink | None) -> None:
+        others = [v.name for v in self._views.values() if to is not None and repr(v.to) == repr(to)]
+        if others:
+            msg = f"view {name!r}: {to} is written by the view {others[0]!r}: give each a table of its own"
+            raise ViewError(msg)
 
     def sql(
         self,
@@ -159,7 +163,8 @@ class Views:
             keys = (keys,) if isinstance(keys, str) else tuple(keys)
             (read,) = node.inputs
             collection = Collection(self.flow, read)
-            self._views[name] = DeclaredView(name, collection, (to or {}).get(name), keys, "auto")
+            self._require_own_table(name, (to or {}).get(name))
+            self._views[name] = DeclaredView(name, collection, (to or {}).get(name), keys, "auto", is_sql=True)
         return made
 
     # -- refreshing ---------------------------------------------------------------------------------------------------
@@ -177,49 +182,78 @@ class Views:
             msg = f"views.refresh(full=[{name!r}]): no view {name!r}: {did_you_mean(name, self._views)}"
             raise UnknownNameError(msg)
         began = time.perf_counter()
-        last, plan = self._journal.last(), self._journal.plan()
-        if plan is None or full is True:
-            versions = self._versions({} if last is None else last.versions)
-            if last is not None and not anew and self._is_current(last, versions):
-                return attrs.evolve(
-                    last, seconds=time.perf_counter() - began, read=dict.fromkeys(last.read, 0),
-                    views={n: attrs.evolve(v, way="", changed=0, seconds=0.0) for n, v in last.views.items()},
-                )  # fmt: skip
-            number = 1 + max(0 if last is None else last.number, 0 if plan is None else plan["number"])
-            run = "run-1" if last is None else f"run-{number}" if full is True else last.run
-            plan = {"number": number, "versions": versions, "run": run}
-        return self._go_on(plan, last, began, anew)
+        last = self._journal.last()
+        if last is not None and not anew and self._journal.plan() is None and self._is_current(last):
+            nothing = {n: attrs.evolve(v, way="", changed=0, seconds=0.0) for n, v in last.views.items()}
+            read = dict.fromkeys(last.read, 0)
+            return attrs.evolve(last, seconds=time.perf_counter() - began, read=read, views=nothing)
+        return self._go_on(began, anew, full=full is True)
 
-    def _go_on(self, plan: Mapping[str, Any], last: Refresh | None, began: float, anew: set[str]) -> Refresh:
-        """Do what a plan says and is not done yet."""
-        run = self._open(plan["run"])  # which nobody else has open
-        self._journal.begin(plan)
-        if last is not None and last.run != plan["run"]:
-            last = None
-        number, versions, owner = plan["number"], plan["versions"], self._journal.name()
-        since = {} if last is None else last.versions
+    def _go_on(self, began: float, anew: set[str], *, full: bool) -> Refresh:
+        """Do what was planned and is not done yet, or else what there is to do."""
+        last, plan = self._journal.last(), self._journal.plan()
+        if plan is None or full:
+            number = 1 + max(0 if last is None else last.number, 0 if plan is None else plan["number"])
+            name = f"run-{number}" if last is None or full else last.run
+        else:
+            number, name = plan["number"], plan["run"]
+        run = self._open(name)  # which nobody else has open, from here on
+        if self._journal.state() != (last, plan):  # somebody did meanwhile
+            return self._go_on(began, anew, full=full)
+        is_new, since = last is None or last.run != name, {} if last is None or last.run != name else last.versions
+        if plan is None or full:
+            plan = self._planned(number, name, since)
+        versions = {
+            n: version for n, version in plan["versions"].items() if n in self._sources
+        }  # as it was declared then
         read = dict.fromkeys(self._sources, 0)
-        if since != versions or last is None:
-            run.deliver("refresh", number, lambda into: self._put(into, since, versions, read))
-        history, written, done = self._journal.history(), {}, 0 if last is None else last.epoch
-        for name, view in self._views.items():
-            changes, is_whole = _changes(view, self._readers[name], done)
-            due = Due(number, owner, changes, functools.partial(_contents, run, name))
-            written[name] = write(view, due, history, anew=is_whole or name in anew)
+        if is_new or since != versions:
+            self._deliver(run, number, since, versions, read)
+        history, written, done = self._journal.history(), {}, 0 if is_new or last is None else last.epoch
+        for view in self._views.values():
+            changes, is_whole = _changes(view, self._readers[view.name], done)
+            contents = functools.partial(_contents, run, view.name)
+            due = Due(number, self._journal.name(), changes, contents, is_again=plan["declared"] == self._declared())
+            written[view.name] = write(view, due, history, anew=is_whole or view.name in anew)
         seconds, now = time.perf_counter() - began, dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         epochs = [frontier.elements[0][0] for name in self._sources if (frontier := run.frontier(name)).elements]
-        digest = digest_of(self.flow.graph)
-        refresh = Refresh(number, now, seconds, versions, read, written, plan["run"], min(epochs, default=0), digest)
+        at = min(epochs, default=0)
+        refresh = Refresh(number, now, seconds, versions, read, written, plan["run"], at, self._declared())
         self._journal.done(refresh)
-        self._tidy(refresh)
+        self._tidy(run, refresh)
         return refresh
 
+    def _planned(self, number: int, run: str, since: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what a refresh is to do, on the disk, with versions of the sources that stay."""
+        versions = self._versions(since)
+        for name, version in versions.items():
+            was = since.get(name)
+            if was is not None and was["of"] != version["of"]:
+                msg = (
+                    f"source {name!r} is another table than the one that was read, or has other columns: it was "
+                    f"{was['of']}, it is {version['of']}; views.refresh(full=True) reads all sources anew"
+                )
+                raise ViewError(msg)
+            self._sources[name].source.fix(version["at"])
+        plan = {"number": number, "versions": versions, "run": run, "declared": self._declared()}
+        self._journal.begin(plan)
+        return plan
+
+    def _deliver(
+        self, run: Run, number: int, since: Mapping[str, Any], versions: Mapping[str, Any], read: dict[str, int]
+    ) -> None:
+        try:
+            run.deliver("refresh", number, lambda into: self._put(into, since, versions, read))
+        except ViewError:  # of a source: nothing was taken, and the next refresh may find it otherwise
+            self._journal.give_up()
+            raise
+
     def _put(self, run: Run, since: Mapping[str, Any], until: Mapping[str, Any], read: dict[str, int]) -> None:
-        for name, declared in self._sources.items():
-            before = since.get(name)
-            if before == until[name]:
+        for name, version in until.items():
+            declared, before = self._sources[name], since.get(name)
+            if before == version:
                 continue
-            for table, diff in declared.source.changes(before, until[name]):
+            for table, diff in declared.source.changes(None if before is None else before["at"], version["at"]):
                 rows = plain(table, declared.schema, f"source {name!r}")
                 read[name] += rows.num_rows
                 if diff > 0:
@@ -228,10 +262,23 @@ class Views:
                     run.delete(name, rows.select(declared.key) if declared.key else rows)
 
     def _versions(self, last: Mapping[str, Any]) -> dict[str, Any]:
-        return {n: d.source.version(last.get(n)) for n, d in self._sources.items()}
+        """Return for each source which table it is, with which columns, and at which version it is now."""
+        found = {}
+        for name, declared in self._sources.items():
+            of = f"{declared.source.identity()} ({', '.join(declared.schema.names)})"
+            found[name] = {"of": of, "at": declared.source.version(last[name]["at"] if name in last else None)}
+        return found
 
-    def _is_current(self, last: Refresh, versions: Mapping[str, Any]) -> bool:
-        return last.versions == versions and last.dataflow == digest_of(self.flow.graph)
+    def _declared(self) -> str:
+        """Return what tells these declarations from others, by what is computed, and where it is written to and how."""
+        return digest_of(self.flow.graph, [(v.name, repr(v.to), v.write, v.key) for v in self._views.values()])
+
+    def _is_current(self, last: Refresh) -> bool:
+        """Return whether there is nothing new in the sources, the declarations, and the tables that are written."""
+        if last.dataflow != self._declared() or last.versions != self._versions(last.versions):
+            return False
+        owner = self._journal.name()
+        return all(v.to is None or v.to.refresh(f"{owner}:{n}") == last.views[n].number for n, v in self._views.items())
 
     def _open(self, name: str) -> Run:
         """Return the run of a folder, with a reader of each view that goes on where the last refresh was done."""
@@ -248,15 +295,18 @@ class Views:
             self._run, self._run_name = run, name
         return self._run
 
-    def _tidy(self, refresh: Refresh) -> None:
+    def _tidy(self, run: Run, refresh: Refresh) -> None:
         """Release what no refresh will ask for any more."""
-        for reader in self._readers.values():
+        for name, reader in self._readers.items():
             reader.ack()
+            if self._views[name].is_sql:  # changes are kept of it for whoever asks for them
+                run.changes(name)
         for folder in self._folder.glob("run-*"):
             if folder.name != refresh.run:
                 shutil.rmtree(folder)
         for name, declared in self._sources.items():
-            declared.source.forget(refresh.versions[name])
+            if name in refresh.versions:
+                declared.source.forget(refresh.versions[name]["at"])
 
     # -- what is known ------------------------------------------------------------------------------------------------
 
@@ -267,9 +317,11 @@ class Views:
         if plan is not None:
             lines.append(f"  refresh {plan['number']} was cut off: the next one goes on with it")
         read = {} if last is None else last.versions
+        now = self._versions(read)
         for name, declared in self._sources.items():
-            behind = read.get(name) != declared.source.version(read.get(name))
-            lines.append(f"  source {name}: {declared.source}, " + ("has news" if behind else "read"))
+            lines.append(
+                f"  source {name}: {declared.source}, " + ("read" if read.get(name) == now[name] else "has news")
+            )
         for name, view in self._views.items():
             was = None if last is None else last.views.get(name)
             rows = "never written" if was is None else f"{was.rows:,} rows"
@@ -316,11 +368,10 @@ class Views:
 def _changes(view: DeclaredView, reader: Subscription, done: int) -> tuple[pa.Table, bool]:
     """Return what a view changed by since an epoch, with its columns and diffs, and whether that is all it holds."""
     schema = pa.schema([*((f.name, f.dtype.arrow) for f in view.collection.schema), (DIFF, pa.int64())])
-    batches, is_whole = [schema.empty_table()], False
+    batches, is_whole = [schema.empty_table()], reader.acknowledged.elements == ((0,),)
     for batch in reader:
-        is_whole |= batch.lower.elements == ((0,),)
-        table = batch.to_arrow(time=_TIME, diff=DIFF)
-        batches.append(table.filter(pc.greater_equal(table[_TIME], done)).select(schema.names).cast(schema))
+        table = batch.to_arrow(time=TIME, diff=DIFF)
+        batches.append(table.filter(pc.greater_equal(table[TIME], done)).select(schema.names).cast(schema))
     return pa.concat_tables(batches), is_whole
 
 

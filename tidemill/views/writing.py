@@ -19,6 +19,9 @@ Way: TypeAlias = Literal["auto", "merge", "overwrite", "changelog"]
 WAYS: Final = ("auto", "merge", "overwrite", "changelog")
 DIFF: Final = "__diff"
 """What the column of diffs is called among the view's own."""
+TIME: Final = "__time"
+CHANGE: Final = "_change"
+REFRESH: Final = "_refresh"
 
 
 @attrs.frozen
@@ -30,6 +33,7 @@ class DeclaredView:
     to: Sink | None
     key: tuple[str, ...]
     write: Way
+    is_sql: bool = False
 
     def __attrs_post_init__(self) -> None:
         where = f"view {self.name!r}"
@@ -37,6 +41,9 @@ class DeclaredView:
             msg = f"{where}: write={self.write!r}: expected one of {', '.join(WAYS)}"
             raise ViewError(msg)
         self.collection.schema.project(self.key)
+        if taken := {DIFF, TIME, CHANGE, REFRESH} & set(self.collection.schema.names):
+            msg = f"{where}: columns called {', '.join(sorted(taken))} are tidemill's own here: call them otherwise"
+            raise ViewError(msg)
         if self.to is None:
             return
         if self.write not in {"auto", *self.to.ways}:
@@ -74,6 +81,8 @@ class Due:
     """What it changed in the view: its columns, and how many of each row came or went."""
     contents: Callable[[], pa.Table]
     """Reads all that the view holds."""
+    is_again: bool
+    """Whether it was planned with the views declared as they are, so that a sink that is there has what it should."""
 
 
 def write(view: DeclaredView, due: Due, history: Sequence[Refresh], *, anew: bool) -> Written:
@@ -81,22 +90,22 @@ def write(view: DeclaredView, due: Due, history: Sequence[Refresh], *, anew: boo
     was = history[-1].views.get(view.name) if history else None
     changed, more = due.changes.num_rows, pc.sum(due.changes[DIFF]).as_py() or 0
     rows = due.contents().num_rows if was is None or anew else was.rows + more
-    done = Written("", rows, changed, 0.0, None if was is None else was.sink)
-    to = view.to
+    to, said = view.to, [repr(view.to), view.write == "changelog", list(view.key)]
+    done = Written("", rows, changed, 0.0, None, said, 0)
     if to is None:
         return done
     reached = to.refresh(f"{due.owner}:{view.name}")
-    if reached == due.number:  # by a refresh that was cut off behind it
-        return attrs.evolve(done, way="again", sink=to.state())
+    if reached == due.number and due.is_again:  # by a refresh that was cut off behind it
+        return attrs.evolve(done, way="again", sink=to.state(), number=reached)
     began, costs = time.perf_counter(), {"overwrite": 0.0}
-    if was is not None and reached is not None and not anew:
+    if was is not None and was.said == said and was.number == reached and not anew:  # it has what was written last
         to.require_own(was.sink)
         if not changed:
-            return done
+            return attrs.evolve(done, sink=was.sink, number=was.number)
         costs = view.costs(rows, changed, history)
     way = min(costs, key=lambda w: costs[w])
     _write(view, to, way, due)
-    return attrs.evolve(done, way=way, seconds=time.perf_counter() - began, sink=to.state())
+    return attrs.evolve(done, way=way, seconds=time.perf_counter() - began, sink=to.state(), number=due.number)
 
 
 def _write(view: DeclaredView, to: Sink, way: str, due: Due) -> None:
@@ -123,8 +132,8 @@ def _repeated(changes: pa.Table) -> pa.Table:
 def _logged(updates: pa.Table, number: int) -> pa.Table:
     """Return rows of a changelog: ``_change`` is insert or delete, ``_refresh`` the number of the refresh."""
     change = pc.if_else(pc.greater(updates[DIFF], 0), "insert", "delete")
-    table = updates.drop_columns([DIFF]).append_column("_change", change)
-    return table.append_column("_refresh", pa.array([number] * updates.num_rows, pa.int64()))
+    table = updates.drop_columns([DIFF]).append_column(CHANGE, change)
+    return table.append_column(REFRESH, pa.array([number] * updates.num_rows, pa.int64()))
 
 
 def _by_key(view: DeclaredView, changes: pa.Table) -> pa.Table:
@@ -133,18 +142,21 @@ def _by_key(view: DeclaredView, changes: pa.Table) -> pa.Table:
     went = changes.filter(pc.less(changes[DIFF], 0))
     _require_unique(view, came)
     keys = list(view.key)
-    gone = went.join(came.select(keys), keys, join_type="left anti").select(changes.column_names)
+    numbered = went.select(keys).append_column(DIFF, pa.array(range(went.num_rows), pa.int64()))
+    gone = went.take(numbered.join(came.select(keys), keys, join_type="left anti")[DIFF])
     parts = [
-        table.drop_columns([DIFF]).append_column("_change", pa.array([kind] * table.num_rows, pa.string()))
+        table.drop_columns([DIFF]).append_column(CHANGE, pa.array([kind] * table.num_rows, pa.string()))
         for table, kind in ((came, "upsert"), (gone, "delete"))
     ]
     return pa.concat_tables(parts)
 
 
 def _require_unique(view: DeclaredView, table: pa.Table) -> None:
-    counts = table.group_by(list(view.key)).aggregate([([], "count_all")])
-    if counts.num_rows < table.num_rows:
-        twice = counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).select(list(view.key)).to_pylist()[0]
+    how = (DIFF, "sum") if DIFF in table.column_names else ([], "count_all")
+    counts = table.group_by(list(view.key)).aggregate([how])
+    repeated = counts.filter(pc.greater(counts[counts.column_names[-1]], 1))
+    if repeated.num_rows:
+        twice = repeated.slice(0, 1).select(list(view.key)).to_pylist()[0]
         msg = f"view {view.name!r}: two rows have the key {twice}: key= names columns that tell its rows apart"
         raise ViewError(msg)
 

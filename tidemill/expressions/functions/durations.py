@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from tidemill.errors import SchemaError
 from tidemill.expressions.functions.date_values import DAY_MICROS, time_of, whole_micros
 from tidemill.expressions.functions.registry import MOMENTS, Function, Signature, widens
 from tidemill.expressions.functions.values import OVERFLOW, FailureError
@@ -102,6 +103,9 @@ def read_interval(text: str) -> dt.timedelta:
     found = _FORM.fullmatch(text.strip())
     if found is None:
         raise ValueError(text)
-    value = interval_of(found[2], "DAY", "SECOND")
+    try:
+        value = interval_of(found[2], "DAY", "SECOND")
+    except SchemaError:
+        raise ValueError(text) from None
     assert value.dtype == MICROSECONDS
     return value.amount * _MICRO

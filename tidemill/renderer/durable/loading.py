@@ -61,6 +61,7 @@ def loading(
     ``missing`` are inputs whose rows were not kept.
     """
     graph, worked, sources = executor.graph, dict[Node, None](), dict[Node, Operator]()
+    held = {node: operator for node, operator in held.items() if node not in _behind_timed(graph)}
     todo = [node for node in new if executor.compiled.operators[node].spines()]  # all else only passes rows on
     while todo:
         node = todo.pop()
@@ -75,6 +76,15 @@ def loading(
         if isinstance(node, Variable):
             todo.append(graph.feedback_of(node))
     return Loading([node for node in new if node in worked], worked, sources)
+
+
+def _behind_timed(graph: Graph) -> set[Node]:
+    """Return what gives rows by when others came, and all behind it: what it holds may be a part of what it held."""
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if isinstance(node, tuple(_TIMED)) or any(source in found for source in node.inputs):
+            found.add(node)
+    return found
 
 
 def load(executor: EmbeddedExecutor, how: Loading, checked: Collection[Input]) -> None:

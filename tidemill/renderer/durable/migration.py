@@ -208,6 +208,10 @@ class Migration:
     def _columns_differ(self, name: str) -> bool:
         return self.before.inputs[name].columns != self.now.inputs[name].columns
 
+    def _is_equal(self, before: str, now: str) -> bool:
+        """Return whether operators compute the same, whichever of several that do."""
+        return self.before.keys[before].partition(" ")[0] == self.now.keys[now].partition(" ")[0]
+
     def changes(self, saved: Saved | None, *, is_last: bool) -> dict[str, UpdateArray | None]:
         """Return the changes of outputs that are new or others: what they hold, less what they held before.
 
@@ -217,7 +221,7 @@ class Migration:
         gone = {self.before.keys[p] for name, (p, _) in self.before.outputs.items() if name not in self.now.outputs}
         for name, (place, columns) in self.now.outputs.items():
             was = self.before.outputs.get(name)
-            if was is not None and self.before.keys[was[0]] == self.now.keys[place]:
+            if was is not None and self._is_equal(was[0], place) and _names(was[1]) == _names(columns):
                 continue
             if was is None and self.now.keys[place] in gone:  # it has another name now
                 continue
@@ -243,6 +247,10 @@ def with_new(frontiers: Mapping[str, Any], inputs: Mapping[str, Input], users: i
 
 def _types(columns: Columns) -> list[tuple[str, str]]:
     return [(name, dtype) for name, dtype, _ in columns]
+
+
+def _names(columns: Columns) -> list[str]:
+    return [name for name, _, _ in columns]
 
 
 def _fitted(updates: UpdateArray, was: Columns, now: Columns) -> UpdateArray:

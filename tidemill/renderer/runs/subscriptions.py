@@ -57,6 +57,8 @@ class Subscription:
         self._read: deque[Updates] = deque()
         """What was read from the disk and not handed out."""
         self._is_over = False
+        self._is_anew = False
+        """Whether it had something else before the first batch: it is told, be it that there is nothing now."""
 
     # -- where it is ------------------------------------------------------------------------------------------------
 
@@ -131,7 +133,7 @@ class Subscription:
         if self._given is None:
             assert self._first is not None
             self._given = self._first.upper
-            if len(self._first):
+            if len(self._first) or self._is_anew:
                 return self._first
         while not self._is_over:
             if self._read:
@@ -199,10 +201,11 @@ class Subscription:
         """End it in this process. One with a name may be gone on with by another `Run.subscribe`."""
         self._hub.end(self)
 
-    def begin(self, at: Antichain | Updates) -> None:
+    def begin(self, at: Antichain | Updates, *, anew: bool = False) -> None:
         """Be where changes up to a frontier are acknowledged, or before a first batch. Called by `Subscriptions`."""
         self._first, upto = (None, at) if isinstance(at, Antichain) else (at, None)
         self._given = self._acknowledged = upto
+        self._is_anew = anew
         self._read.clear()
 
     @property
@@ -288,7 +291,7 @@ class Subscriptions:
         elif since is not None:
             subscription.begin(self._since(node, since))
         elif snapshot or cursor is not None:
-            subscription.begin(self._contents(node))
+            subscription.begin(self._contents(node), anew=cursor is not None)
         else:
             upto = self.frontiers.of(node)
             subscription.begin(upto)
@@ -458,7 +461,7 @@ class Subscriptions:
         with self._alone():
             if subscription.name is not None:
                 self._write_down(subscription.name, Cursor(subscription.output, None))
-            subscription.begin(self._contents(node))
+            subscription.begin(self._contents(node), anew=True)
 
     def end(self, subscription: Subscription) -> None:
         """End a subscription in this process."""
