@@ -232,3 +232,34 @@ class Node:
 def test_a_class_that_holds_itself_is_no_struct():
     with pytest.raises(SchemaError, match="like=Node: its fields hold values of its own class"):
         tm.Dataflow().input("x", like=Node)
+
+
+def test_uuids_within_are_checked_and_written_in_one_way_from_tables_too():
+    flow = tm.Dataflow()
+    a, b = (flow.input(name, {"s": "struct<u: uuid>"}) for name in "ab")
+    flow.output("both", a.join(b, on="s"))
+    upper = "ABCDEFAB-0000-0000-0000-000000000001"
+    with flow.start() as run:
+        run.insert("a", [{"s": {"u": upper}}])
+        run.insert("b", pa.table({"s": pa.array([{"u": upper}])}))
+        run.advance()
+        assert len(list(run.snapshot("both"))) == 1
+        with pytest.raises(RowError, match="uuid"):
+            run.insert("b", pa.table({"s": pa.array([{"u": "junk"}])}))
+
+
+def test_a_struct_of_nulls_alone_has_no_type():
+    flow = tm.Dataflow()
+    rows = flow.input("x", {"i": "int64"}).select(n=tm.lit(None)).select(k="named_struct('p', n)")
+    with pytest.raises(SchemaError, match="struct of NULLs alone"):
+        flow.output("o", rows)
+
+
+@pytest.mark.parametrize("text", ["1 day", "1", "1-2", "10:00:00", "2020-01-01"])
+def test_texts_that_are_no_intervals_are_null_when_tried(text):
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("x", {"s": "string"}).select(r="try_cast(s as interval)"))
+    with flow.start() as run:
+        run.insert("x", [(text,)])
+        run.advance()
+        assert list(run.snapshot("o")) == [(None,)]

@@ -366,3 +366,68 @@ def test_what_a_loop_repeats_is_part_of_each_of_its_operators(tmp_path):
             one.insert("edges", [(5, 0)])
             one.advance()
         assert run.snapshot("reach").counts() == fresh.snapshot("reach").counts()
+
+
+@pytest.mark.parametrize("changed", ["abs(us - ts) <= 3", "us >= ts"])
+def test_nothing_is_loaded_from_what_forgets(tmp_path, changed):
+    """What an arrangement behind `on_time` holds may be a part of what came: it is refused, not taken for all of it."""
+
+    def flow_of(where):
+        flow = tm.Dataflow("f")
+        a = flow.input("a", {"k": "string", "ts": "int64"}, watermark=("ts", 1000)).on_time("ts")
+        b = flow.input("b", {"k": "string", "us": "int64"}, watermark=("us", 1000)).on_time("us")
+        flow.output("o", a.join(b, on="k", where=where))
+        return flow
+
+    with flow_of("abs(us - ts) <= 2").start(tm.Embedded(tmp_path)) as run:
+        run.insert("a", [("x", 1)])
+        run.insert("b", [("x", 2), ("x", 4)])
+        run.advance()
+        run.checkpoint()
+    with pytest.raises(StateError, match="gives rows by when others came"):
+        flow_of(changed).start(tm.Embedded(tmp_path))
+    with flow_of("abs(us - ts) <= 2").start(tm.Embedded(tmp_path)) as run:
+        assert list(run.snapshot("o")) == [("x", 1, 2)]
+
+
+def test_a_renamed_column_is_a_changed_output_and_another_of_the_same_is_none(tmp_path):
+    def flow_of(names, outputs):
+        flow = tm.Dataflow("f")
+        rows = flow.input("x", {"a": "int64", "b": "int64"}).select(**names)
+        for name in outputs:
+            flow.output(name, rows)
+        return flow
+
+    with flow_of({"p": "a", "q": "b"}, "mn").start(tm.Embedded(tmp_path)) as run:
+        run.insert("x", [(1, 2)])
+        run.advance()
+        for name in "mn":
+            reader = run.subscribe(name, name=name)
+            assert len(list(reader)) == 1
+            reader.ack()
+        run.checkpoint()
+    with flow_of({"p": "a", "q": "b"}, "n").start(tm.Embedded(tmp_path)) as run:
+        assert list(run.subscribe("n", name="n")) == []  # nothing is another for it
+        run.checkpoint()
+    with flow_of({"q": "a", "p": "b"}, "n").start(tm.Embedded(tmp_path)) as run:
+        (batch,) = run.subscribe("n", name="n")
+        assert batch.to_arrow().to_pylist() == [{"q": 1, "p": 2, "time": 0, "diff": 1}]
+
+
+def test_a_reader_of_what_holds_nothing_any_more_is_told(tmp_path):
+    def flow_of(least):
+        flow = tm.Dataflow("f")
+        flow.output("o", flow.input("x", {"a": "int64"}).filter(f"a > {least}"))
+        return flow
+
+    with flow_of(0).start(tm.Embedded(tmp_path)) as run:
+        run.insert("x", [(1,)])
+        run.advance()
+        reader = run.subscribe("o", name="r")
+        assert [len(batch) for batch in reader] == [1]
+        reader.ack()
+        run.checkpoint()
+    with flow_of(5).start(tm.Embedded(tmp_path)) as run:
+        (batch,) = run.subscribe("o", name="r")
+        assert len(batch) == 0
+        assert batch.lower == tm.Antichain.minimum(1)
