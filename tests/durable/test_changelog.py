@@ -458,8 +458,9 @@ def test_a_step_takes_one_call_of_fsync_for_its_log_and_one_for_each_file(tmp_pa
         for step in range(steps):
             run.insert("x", [(f"key {step}", 9)])
             run.advance()
+        taken = len(calls)  # what closing writes, a checkpoint, is apart
     spares_made = 7  # 1, 2, 4, 8, 16, 32, 32 and 32 of them
-    assert len(calls) <= steps * (1 + outputs) + outputs * (spares_made + 1)
+    assert taken <= steps * (1 + outputs) + outputs * (spares_made + 1)
     assert len(logged(tmp_path / "log", "big")) == steps
     assert not list((tmp_path / "log" / "big").glob(".*"))
 

@@ -32,7 +32,7 @@ class Grown(Growth):
     """A dataflow grown from genes."""
 
     def __init__(self, draw, coordinates, genes, outputs):
-        super().__init__(cast("Any", None), coordinates, loops=True)
+        super().__init__(cast("Any", lambda _: True), coordinates, loops=True)
         self._fresh, self._tape, self._at = draw, [], 0
         self.draw = cast("Any", self._remembered)
         for gene in genes:

@@ -254,6 +254,8 @@ class StepRecorder:
         self._kept.keep_for(readers)
 
     def close(self) -> None:
-        self._changelogs.close()
-        self._kept.close()
-        self._log.close()
+        try:
+            self._changelogs.close()
+            self._kept.close()
+        finally:
+            self._log.close()

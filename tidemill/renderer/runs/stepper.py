@@ -286,11 +286,14 @@ class Stepper:
 
     def close(self) -> None:
         """End the run, so that the next one on its folder opens soon."""
-        if self._recorder is not None and not self.lifecycle.is_closed:
+        if not self.lifecycle.is_closed:
             self.lifecycle.check()
-            with deferred():
-                self._recorder.checkpoint_at_the_end()
-        self.lifecycle.close()
+        try:
+            if self._recorder is not None and not self.lifecycle.is_closed:
+                with deferred():
+                    self._recorder.checkpoint_at_the_end()
+        finally:  # Ctrl-C that came meanwhile leaves nothing locked
+            self.lifecycle.close()
 
     def compact(self) -> int:
         """Merge every arrangement into one batch, those on the disk too; return how many updates were given up."""
@@ -318,8 +321,8 @@ class Stepper:
             raise StateError(msg) from error
 
     def _release(self) -> None:
-        self.subscriptions.close()
         try:
+            self.subscriptions.close()
             self.executor.close()
             if self.spill_store is not None:
                 self.spill_store.close()
