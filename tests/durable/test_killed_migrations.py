@@ -9,7 +9,7 @@ from support import killed_migrations
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("every", "in_memory"), [(5, 10**9), (17, 10)])
+@pytest.mark.parametrize(("every", "in_memory"), [(5, 10**9), (7, 10)])
 def test_the_old_version_or_the_new_one(every, in_memory):
     command = [sys.executable, killed_migrations.__file__, str(every), str(in_memory)]
     found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

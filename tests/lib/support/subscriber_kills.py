@@ -15,9 +15,11 @@ import tempfile
 from pathlib import Path
 from typing import Any, cast
 
-from support import kills
+sys.path.append(str(Path(__file__).parents[1]))  # run as a program, too
 
-import tidemill as tm
+from support import kills  # noqa: E402
+
+import tidemill as tm  # noqa: E402
 
 READERS = {"always": "reach", "now and then": "named", "by time": "sums", "hardly": "reach"}
 
