@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     asked = views.add_mutually_exclusive_group(required=True)
     for name, what in _OF_VIEWS.items():
         asked.add_argument(f"--{name}", dest="asked", action="store_const", const=name, help=what)
+    views.add_argument("--full", action="store_true", help="with --refresh: all of it anew")
     views.set_defaults(command=_views)
     explore = commands.add_parser(
         "explore",
@@ -175,7 +176,8 @@ def _views(arguments: argparse.Namespace) -> int:
         msg = f"{arguments.file} makes {len(found) or 'none'} at its top: expected one tm.Views there, under one name"
         raise ViewError(msg)
     with found[0] as views:
-        answer = getattr(views, arguments.asked)()
+        given = {"full": arguments.full} if arguments.asked == "refresh" else {}
+        answer = getattr(views, arguments.asked)(**given)
         sys.stdout.write("\n".join(map(str, answer)) if isinstance(answer, list) else f"{answer}")
         sys.stdout.write("\n")
     return 0

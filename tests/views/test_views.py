@@ -227,6 +227,19 @@ def test_a_refresh_that_was_cut_off_is_gone_on_with(tmp_path, monkeypatch, owner
         assert lake.found() == lake.expected()
 
 
+def test_a_table_asked_for_anew_is_written_though_a_cut_off_refresh_did(tmp_path, monkeypatch):
+    lake = Lake(tmp_path)
+    lake.put([(1, "north", 4)])
+    with monkeypatch.context() as cutting, lake.views() as views:
+        cut(cutting, RefreshJournal, "done", after=False)
+        with pytest.raises(Cut):
+            views.refresh()
+    DeltaTable(tmp_path / "totals").delete()
+    with lake.views() as views:
+        assert views.refresh(full=["totals"]).views["totals"].way == "overwrite"
+        assert lake.found() == lake.expected()
+
+
 def test_a_refresh_twice_at_once_is_refused(tmp_path):
     lake = Lake(tmp_path)
     with lake.views() as first, lake.views() as second:
@@ -484,8 +497,12 @@ def test_the_command_line_refreshes(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "view sums: 1 changes, 1 rows, overwrite in" in done.stdout
     assert "nothing new" in command("--refresh").stdout
+    assert "view sums: 1 changes, 1 rows, overwrite in" in command("--refresh", "--full").stdout
     assert "view sums: 1 changes of 1 rows: overwrite" in command("--explain").stdout
-    assert command("--history").stdout.startswith("refresh 1,")
+    assert [line[:10] for line in command("--history").stdout.splitlines() if line[0] == "r"] == [
+        "refresh 1,",
+        "refresh 2,",
+    ]
     program.write_text("views = 3")
     assert "expected one tm.Views" in command("--refresh").stderr
 

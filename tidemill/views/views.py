@@ -203,9 +203,7 @@ class Views:
         is_new, since = last is None or last.run != name, {} if last is None or last.run != name else last.versions
         if plan is None or full:
             plan = self._planned(number, name, since)
-        versions = {
-            n: version for n, version in plan["versions"].items() if n in self._sources
-        }  # as it was declared then
+        versions = {n: v for n, v in plan["versions"].items() if n in self._sources}  # what came since waits
         read = dict.fromkeys(self._sources, 0)
         if is_new or since != versions:
             self._deliver(run, number, since, versions, read)
@@ -213,7 +211,8 @@ class Views:
         for view in self._views.values():
             changes, is_whole = _changes(view, self._readers[view.name], done)
             contents = functools.partial(_contents, run, view.name)
-            due = Due(number, self._journal.name(), changes, contents, is_again=plan["declared"] == self._declared())
+            is_again = plan["declared"] == self._declared() and view.name not in anew
+            due = Due(number, self._journal.name(), changes, contents, is_again)
             written[view.name] = write(view, due, history, anew=is_whole or view.name in anew)
         seconds, now = time.perf_counter() - began, dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         epochs = [frontier.elements[0][0] for name in self._sources if (frontier := run.frontier(name)).elements]
@@ -319,9 +318,8 @@ class Views:
         read = {} if last is None else last.versions
         now = self._versions(read)
         for name, declared in self._sources.items():
-            lines.append(
-                f"  source {name}: {declared.source}, " + ("read" if read.get(name) == now[name] else "has news")
-            )
+            news = "read" if read.get(name) == now[name] else "has news"
+            lines.append(f"  source {name}: {declared.source}, {news}")
         for name, view in self._views.items():
             was = None if last is None else last.views.get(name)
             rows = "never written" if was is None else f"{was.rows:,} rows"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -82,7 +83,7 @@ class Due:
     contents: Callable[[], pa.Table]
     """Reads all that the view holds."""
     is_again: bool
-    """Whether it was planned with the views declared as they are, so that a sink that is there has what it should."""
+    """Whether a sink that is there already has what it should: it was planned so, and nobody asks for it anew."""
 
 
 def write(view: DeclaredView, due: Due, history: Sequence[Refresh], *, anew: bool) -> Written:
@@ -119,21 +120,21 @@ def _write(view: DeclaredView, to: Sink, way: str, due: Due) -> None:
         if view.key:
             _require_unique(view, table)
         if view.write == "changelog":
-            table = _logged(table.append_column(DIFF, pa.array([1] * table.num_rows, pa.int64())), due.number)
+            table = _logged(table.append_column(DIFF, pa.repeat(1, table.num_rows)), due.number)
         to.overwrite(table, *to_whom)
 
 
 def _repeated(changes: pa.Table) -> pa.Table:
     """Return updates as rows, each as often as its diff says."""
     times = pc.abs(changes[DIFF]).to_numpy()
-    return changes if (times == 1).all() else changes.take(pa.array(range(changes.num_rows)).to_numpy().repeat(times))
+    return changes if (times == 1).all() else changes.take(np.arange(changes.num_rows).repeat(times))
 
 
 def _logged(updates: pa.Table, number: int) -> pa.Table:
     """Return rows of a changelog: ``_change`` is insert or delete, ``_refresh`` the number of the refresh."""
     change = pc.if_else(pc.greater(updates[DIFF], 0), "insert", "delete")
     table = updates.drop_columns([DIFF]).append_column(CHANGE, change)
-    return table.append_column(REFRESH, pa.array([number] * updates.num_rows, pa.int64()))
+    return table.append_column(REFRESH, pa.repeat(number, updates.num_rows))
 
 
 def _by_key(view: DeclaredView, changes: pa.Table) -> pa.Table:
@@ -142,10 +143,10 @@ def _by_key(view: DeclaredView, changes: pa.Table) -> pa.Table:
     went = changes.filter(pc.less(changes[DIFF], 0))
     _require_unique(view, came)
     keys = list(view.key)
-    numbered = went.select(keys).append_column(DIFF, pa.array(range(went.num_rows), pa.int64()))
+    numbered = went.select(keys).append_column(DIFF, pa.array(np.arange(went.num_rows)))
     gone = went.take(numbered.join(came.select(keys), keys, join_type="left anti")[DIFF])
     parts = [
-        table.drop_columns([DIFF]).append_column(CHANGE, pa.array([kind] * table.num_rows, pa.string()))
+        table.drop_columns([DIFF]).append_column(CHANGE, pa.repeat(kind, table.num_rows))
         for table, kind in ((came, "upsert"), (gone, "delete"))
     ]
     return pa.concat_tables(parts)
