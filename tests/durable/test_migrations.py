@@ -390,6 +390,30 @@ def test_nothing_is_loaded_from_what_forgets(tmp_path, changed):
         assert list(run.snapshot("o")) == [("x", 1, 2)]
 
 
+def test_a_new_view_is_not_loaded_from_an_arrangement_that_has_forgotten(tmp_path):
+    """That it is kept, since the views of before are as they were, does not make it whole."""
+
+    def flow_of(*, more):
+        flow = tm.Dataflow("f")
+        a = flow.input("a", {"ts": "int64", "v": "int64"}, watermark=("ts", 1)).on_time("ts")
+        b = flow.input("b", {"us": "int64", "w": "int64"}, watermark=("us", 1)).on_time("us")
+        both = a.join(b.select("w", ts="us"), on="ts")
+        flow.output("o", both.group_by("ts").agg(n=tm.max("v + w")))
+        if more:
+            flow.output("p", both.select("ts", s="v + w"))
+        return flow
+
+    with flow_of(more=False).start(tm.Embedded(tmp_path)) as run:
+        for time in range(8):
+            run.insert("a", [(time, 1)])
+            run.insert("b", [(time, 2)])
+            run.advance()
+        run.compact()
+        run.checkpoint()
+    with pytest.raises(StateError, match="gives rows by when others came"):
+        flow_of(more=True).start(tm.Embedded(tmp_path))
+
+
 def test_a_renamed_column_is_a_changed_output_and_another_of_the_same_is_none(tmp_path):
     def flow_of(names, outputs):
         flow = tm.Dataflow("f")

@@ -252,6 +252,45 @@ def test_a_refresh_twice_at_once_is_refused(tmp_path):
         assert lake.found() == lake.expected()
 
 
+def test_a_refresh_that_another_one_overtakes_begins_anew(tmp_path, monkeypatch):
+    lake = Lake(tmp_path)
+    lake.put([(1, "north", 1)])
+    with lake.views() as views:
+        views.refresh()
+    lake.put([(2, "north", 2)])
+    opening = tm.Views._open
+
+    def overtaken(views, name):
+        monkeypatch.undo()
+        with lake.views() as other:
+            other.refresh()
+        lake.put([(3, "south", 3)])
+        return opening(views, name)
+
+    monkeypatch.setattr(tm.Views, "_open", overtaken)
+    with lake.views() as views:
+        assert views.refresh().number == 3
+        assert lake.found() == lake.expected()
+
+
+def test_what_could_not_be_read_is_planned_anew(tmp_path, monkeypatch):
+    pq.write_table(orders((1, "north", 1)), tmp_path / "a.parquet")
+    deliver = tm.Run.deliver
+
+    def written_meanwhile(*given, **named):
+        monkeypatch.undo()
+        pq.write_table(orders((1, "north", 1), (2, "north", 2)), tmp_path / "a.parquet")
+        return deliver(*given, **named)
+
+    with tm.Views(tmp_path / "state") as views:
+        views.view("o", views.source("rows", tm.files(tmp_path / "*.parquet")))
+        monkeypatch.setattr(tm.Run, "deliver", written_meanwhile)
+        with pytest.raises(ViewError, match="was written while it was to be read"):
+            views.refresh()
+        views.refresh()
+        assert len(views.snapshot("o")) == 2
+
+
 def test_a_sink_that_somebody_else_wrote_to_is_refused_until_it_is_written_whole(tmp_path):
     lake = Lake(tmp_path)
     lake.put([(1, "north", 1)])
