@@ -568,3 +568,19 @@ def test_casts_of_decimals_without_a_digit_before_the_point(source: str, to: str
 
 def _comparable(value: Any) -> Any:
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("format_string('%.2f', f)", "-0.00"),
+        ("format_string('%.2f', element_at(array(f, 1.0e0), 1))", "-0.00"),
+        ("format_string('%.2f', named_struct('a', f).a)", "-0.00"),
+    ],
+)
+def test_the_sign_of_zero_is_kept_within_an_expression(text, expected):
+    """Values on their way to Python had it dropped, as those of collections have."""
+    tree = bind(expr(text), SCHEMA)
+    row = tuple(-0.0 if field.name == "f" else None for field in SCHEMA)
+    assert evaluate(tree, row) == expected
+    check_agreement(tree, [row])

@@ -26,6 +26,7 @@ from tidemill.boundary.values import (
     check_of,
     checked_value,
     field_names,
+    plain,
 )
 from tidemill.errors import RowError, brief
 from tidemill.expressions.schema import Field, Schema
@@ -112,12 +113,19 @@ def python_rows(batch: Batch) -> list[tuple[Any, ...]]:
 
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """Return a column as canonical Python values: one NaN, no -0.0, instants in UTC, lists and structs as tuples."""
+    return [canonical(v) for v in plain_values(column)] if _may_hold_floats(column.type) else plain_values(column)
+
+
+def plain_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Return a column as the Python values that expressions compute with (`plain`): -0.0 is one of them."""
     values: list[Any] = column.to_pylist()
     t = column.type
     is_zoned = pa.types.is_timestamp(t) and t.tz is not None
-    if pa.types.is_floating(t) or is_arrow_nested(t) or is_zoned:
-        return [canonical(v) for v in values]
-    return values
+    return [plain(v) for v in values] if is_zoned or is_arrow_nested(t) else values
+
+
+def _may_hold_floats(t: pa.DataType) -> bool:
+    return pa.types.is_floating(t) or is_arrow_nested(t)
 
 
 def _values(row: Any, names: tuple[str, ...], number: int, where: str) -> Iterable[Any]:

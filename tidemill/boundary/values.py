@@ -48,11 +48,22 @@ def canonical(value: Any) -> Any:
     """
     if isinstance(value, float):
         return canonical_float(value)
+    return plain(value, canonical)
+
+
+def plain(value: Any, inner: Callable[[Any], Any] | None = None) -> Any:
+    """Return a value as expressions compute with it: lists and structs as tuples, instants in UTC; -0.0 stays.
+
+    ``inner`` does so for the values in it, where it is not this.
+
+    >>> plain([1, -0.0, {"a": None}])
+    (1, -0.0, (None,))
+    """
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         return value.astimezone(dt.UTC)
     if isinstance(value, dict):
         value = tuple(value.values())
-    return tuple(map(canonical, value)) if isinstance(value, (list, tuple)) else value
+    return tuple(map(inner or plain, value)) if isinstance(value, (list, tuple)) else value
 
 
 def canonical_float(value: float) -> float:

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from tidemill.boundary.rows import python_values
+from tidemill.boundary.rows import plain_values
 from tidemill.errors import ExpressionError
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, walk
 from tidemill.expressions.functions import FUNCTIONS
@@ -78,7 +78,7 @@ def _compile(bound: Bound) -> RowScalar:
         as_it_is = bound.value
         return lambda _row: as_it_is
     if isinstance(bound, BoundLiteral) or not bound.columns():
-        value = python_values(compile_scalar(bound)([], 1))[0]
+        value = plain_values(compile_scalar(bound)([], 1))[0]
         return lambda _row: value
     if bound.function == "cast":
         given, to, value_of = bound.args[0].dtype, bound.dtype, _compile(bound.args[0])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill.boundary.rows import python_values
+from tidemill.boundary.rows import plain_values
 from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.functions import values as meanings
@@ -53,7 +53,7 @@ def _of_rows(bound: BoundCall) -> Apply:
     value, to = _row_function(bound), bound.dtype.arrow
 
     def apply(*arrays: Any) -> pa.Array:
-        columns = [python_values(a) for a in spread(arrays)]
+        columns = [plain_values(a) for a in spread(arrays)]
         return pa.array([value(row) for row in zip(*columns, strict=True)], to)
 
     return apply
