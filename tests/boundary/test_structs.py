@@ -1,6 +1,7 @@
 """Columns of structs at the boundaries: types, rows in by position and by name, what is refused, and how they print."""
 
 import dataclasses
+import datetime as dt
 import json
 import typing
 
@@ -263,3 +264,17 @@ def test_texts_that_are_no_intervals_are_null_when_tried(text):
         run.insert("x", [(text,)])
         run.advance()
         assert list(run.snapshot("o")) == [(None,)]
+
+
+def test_literals_of_intervals_are_hashed_and_put_into_structs_as_columns_are():
+    flow = tm.Dataflow()
+    rows = flow.input("x", {"i": "int64", "d": "interval"})
+    flow.output("o", rows.select(same="xxhash64(i, d) = xxhash64(i, INTERVAL 1 DAY)", s="struct(INTERVAL 1 DAY AS d)"))
+    with flow.start(tm.Reference()) as reference, flow.start() as run:
+        for one in (reference, run):
+            one.insert("x", [(1, dt.timedelta(days=1))])
+            one.advance()
+            assert list(one.snapshot("o")) == [(True, (dt.timedelta(days=1),))]
+    for text in ("xxhash64(INTERVAL 1 MONTH)", "struct(INTERVAL 1 MONTH AS m)"):
+        with pytest.raises(SchemaError, match="interval of months"):
+            rows.select(r=text)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call, operand
-from tidemill.expressions.functions.registry import Function, Signature, TypeRule, either, fixed, never
+from tidemill.expressions.functions.registry import Function, Signature, TypeRule, as_columns, either, fixed, never
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.functions.xxhash import xxhash64_of
 from tidemill.expressions.types import BINARY, INT32, INT64, STRING, DType
@@ -18,7 +18,8 @@ __all__ = ["HASHING", "base64", "crc32", "hash64", "hex", "md5", "sha1", "sha2",
 
 
 def _any(types: Sequence[DType]) -> Signature | None:
-    return Signature(tuple(types), INT64) if types else None
+    held = as_columns(types)
+    return Signature(tuple(held), INT64) if held else None
 
 
 def _hash(types: Sequence[DType], *values: Any) -> int:

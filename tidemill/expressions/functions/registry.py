@@ -226,6 +226,16 @@ def all_of(param: DType, result: DType, *, least: int = 1) -> TypeRule:
     return rule
 
 
+def as_columns(types: Sequence[DType]) -> list[DType] | None:
+    """Return the types in which columns hold such values: literals of days as intervals; None where none holds one.
+
+    >>> as_columns([INT64, DAYS])
+    [int64, interval]
+    """
+    held = [common_type([t]) for t in types]
+    return None if None in held else [t for t in held if t is not None]
+
+
 def either(*rules: TypeRule) -> TypeRule:
     """Return the rule that is the first of these to take the arguments."""
 

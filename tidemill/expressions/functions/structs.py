@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from tidemill.errors import SchemaError, did_you_mean
 from tidemill.expressions.expr import Expr, call, operand
-from tidemill.expressions.functions.registry import Function, Signature, never
-from tidemill.expressions.intervals import INTERVALS
+from tidemill.expressions.functions.registry import Function, Signature, as_columns, never
 from tidemill.expressions.types import NULL, STRING, DType, struct_type
 
 __all__ = ["STRUCTS", "struct"]
 
 
 def _struct_types(types: Sequence[DType]) -> Signature | None:
-    fits = types and not len(types) % 2 and set(types[::2]) == {STRING} and not INTERVALS & set(types)
-    return Signature(tuple(types), NULL) if fits else None
+    held = as_columns(types)
+    fits = held and not len(held) % 2 and set(held[::2]) == {STRING}
+    return Signature(tuple(held), NULL) if held and fits else None
 
 
 def _named(signature: Signature, literals: Sequence[Any]) -> Signature:
