@@ -132,7 +132,7 @@ def test_what_all_have_acknowledged_is_not_kept(start_on):
             run.insert("x", [("a", v)])
             run.advance()
             list(quick)
-        window = run._stepper.subscriptions._windows[run._output("big")]
+        window = run._stepper.subscriptions.windows[run._output("big")]
         assert window.size == 3
         list(slow)
         slow.ack(1)
@@ -248,7 +248,7 @@ def test_who_is_too_far_behind_is_told_and_begins_again(monkeypatch):
             run.insert("x", [("a", v)])
             run.advance()
             assert len(list(quick)) == 1
-            held = run._stepper.subscriptions._windows[run._output("big")].size
+            held = run._stepper.subscriptions.windows[run._output("big")].size
             assert held <= 10
         with pytest.raises(MissedChangesError, match=r"'slow'.* too far behind.*resync\(\)"):
             list(slow)
@@ -269,7 +269,7 @@ def test_on_the_disk_nobody_is_too_far_behind(tmp_path, monkeypatch):
         for v in range(6, 36):
             run.insert("x", [("a", v)])
             run.advance()
-            assert run._stepper.subscriptions._windows[run._output("big")].size <= 5
+            assert run._stepper.subscriptions.windows[run._output("big")].size <= 5
         expected = [[(("a", v), v - 6, 1)] for v in range(6, 36)]
         assert [list(b) for b in named] == expected
         assert [list(b) for b in unnamed] == expected

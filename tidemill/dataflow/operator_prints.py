@@ -72,9 +72,12 @@ class _PrintWalk:
         self._forgets = forgetting(graph)
         variables: dict[Scope, int] = {}
         self._numbers: dict[Node, int] = {}
+        self._ends: dict[Scope, list[Feedback]] = {}
         for node in graph.nodes:
             if isinstance(node, Variable):
                 self._numbers[node] = variables[node.scope] = variables.get(node.scope, -1) + 1
+            elif isinstance(node, Feedback):
+                self._ends.setdefault(node.scope, []).append(node)
 
     def keys(self) -> dict[Node, str]:
         for node in self._graph.nodes:
@@ -94,8 +97,7 @@ class _PrintWalk:
     def _loop(self, scope: Scope) -> str:
         """Return what all operators of a loop have in common: what it repeats."""
         if scope not in self._loops:
-            ends = [n for n in self._graph.nodes if isinstance(n, Feedback) and n.scope is scope]
-            ends.sort(key=lambda node: self._numbers[node.variable])
+            ends = sorted(self._ends.get(scope, ()), key=lambda node: self._numbers[node.variable])
             self._loops[scope] = digest("loop", *(self._of[end].whole for end in ends))
         return self._loops[scope]
 

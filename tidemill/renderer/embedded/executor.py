@@ -145,7 +145,8 @@ class EmbeddedExecutor:
         if self.compiled.holders:
             self.keep_since(self._stepped)
         schedule.transaction.commit()
-        self.compiled.forgetting.end_step()
+        if self.compiled.forgetting.marks:
+            self.compiled.forgetting.end_step()
         if ended:
             self._drop_ended()
 

@@ -134,7 +134,7 @@ class Forgetting:
 
     def __init__(self, operators: Mapping[Node, Operator], rules: Mapping[tuple[Node, int], Forget]) -> None:
         self._operators = operators
-        self._marks: dict[tuple[Node, int], _Mark] = {}
+        self.marks: dict[tuple[Node, int], _Mark] = {}
         self._beside: list[tuple[_Gone, Beside]] = []
         for (node, side), forget in rules.items():
             spines = list(operators[node].spines().values())
@@ -152,11 +152,11 @@ class Forgetting:
             self._beside.append((gone, spine.beside))
 
     def _mark(self, limit: Limit) -> _Mark:
-        return self._marks.setdefault((limit.mark, limit.column), _Mark(self._operators[limit.mark], limit.column))
+        return self.marks.setdefault((limit.mark, limit.column), _Mark(self._operators[limit.mark], limit.column))
 
     def end_step(self) -> None:
         """Take note of what marks show, now that a step has ended."""
-        for mark in self._marks.values():
+        for mark in self.marks.values():
             mark.take()
         for gone, beside in self._beside:
             gone.forget(beside)

@@ -41,7 +41,7 @@ class InternedSweeper:
     def sweep_if_due(self) -> None:
         """Let go of values where they have become twice as many since that was done last."""
         interner = self._compiled.interner
-        if not interner.is_loaded or interner.live <= self._room:
+        if interner.live <= self._room:
             return
         if self._is_restored:  # these are what is held, as far as anybody knows
             self._is_restored = False

@@ -185,7 +185,7 @@ class Stepper:
         try:
             with let_through():
                 self._work(move)
-                changes = self.subscriptions.collect()
+                changes = self.subscriptions.collect() if self.subscriptions.windows else None
             if self._recorder is not None:
                 sources = self._sources | self._delivered
                 self._recorder.commit(move.inputs, sources, replayable=executor.is_replayable)
@@ -194,7 +194,8 @@ class Stepper:
             raise
         executor.commit(move.since)
         self.frontiers.settle(move)
-        self.subscriptions.publish(changes)
+        if changes is not None:
+            self.subscriptions.publish(changes)
         self._sources |= self._delivered
         self.steps += 1
 
@@ -242,13 +243,13 @@ class Stepper:
         if _STEPS.isEnabledFor(level):
             _STEPS.log(level, "%s: step %s took %.3f s", self.frontiers.graph.name, self.steps, seconds)
         try:
-            self._tell_listeners(seconds)
+            if self.events is not None or self.listeners:
+                self._tell_listeners(seconds)
         finally:
-            self.subscriptions.call()
+            if self.subscriptions.windows:
+                self.subscriptions.call()
 
     def _tell_listeners(self, seconds: float) -> None:
-        if self.events is None and not self.listeners:
-            return
         graph, frontiers = self.frontiers.graph, self.frontiers
         outputs = {name: frontiers.of(output) for name, output in graph.outputs.items()}
         inputs = {name: frontiers.inputs[node] for name, node in graph.inputs.items()}

@@ -258,7 +258,8 @@ class Subscriptions:
         self._lifecycle = lifecycle
         self._on_disk = on_disk
         self._live: list[Subscription] = []
-        self._windows: dict[Output, _Window] = {}
+        self.windows: dict[Output, _Window] = {}
+        """The last changes of each output that anybody follows; nothing has to be told where there are none."""
         self._cursors: dict[str, Cursor] = {} if on_disk is None else dict(on_disk.cursors())
         self._changed = threading.Condition()
         """For the windows and those who wait for more in them. Never held while anybody waits for the run."""
@@ -306,13 +307,13 @@ class Subscriptions:
         return subscription
 
     def _is_followed(self, node: Output) -> bool:
-        return node in self._windows
+        return node in self.windows
 
     def _follow(self, node: Output) -> None:
         now = self.frontiers.of(node)
         self._executor.follow(node, on=True)
         with self._changed:
-            self._windows[node] = _Window(now, now)
+            self.windows[node] = _Window(now, now)
 
     def _require_free(self, node: Output, name: str | None, cursor: Cursor | None) -> None:
         if name is None:
@@ -329,7 +330,7 @@ class Subscriptions:
 
     def _is_gone(self, node: Output, upto: Antichain) -> bool:
         """Return whether changes from here on are not there: what is kept in memory alone went with its readers."""
-        return self._on_disk is None and not upto.dominates(self._windows[node].lower)
+        return self._on_disk is None and not upto.dominates(self.windows[node].lower)
 
     def _since(self, node: Output, time: Time) -> Updates:
         """Return what changed since a time, as far back as the run tells times apart."""
@@ -369,15 +370,13 @@ class Subscriptions:
 
     def collect(self) -> dict[Output, Updates]:
         """Return the changes of the step at hand that anybody follows."""
-        return {node: self._executor.step_updates(node) for node in self._windows}
+        return {node: self._executor.step_updates(node) for node in self.windows}
 
     def publish(self, changes: Mapping[Output, Updates]) -> None:
         """Show changes of a step that was taken."""
-        if not changes:
-            return
         with self._changed:
             for node, updates in changes.items():
-                window = self._windows[node]
+                window = self.windows[node]
                 updates.lower, updates.upper = window.upper, self.frontiers.of(node)
                 window.upper = updates.upper
                 if len(updates):
@@ -424,7 +423,7 @@ class Subscriptions:
     def next(self, node: Output, given: Antichain) -> tuple[Updates | None, Antichain, bool]:
         """Return the first changes in memory beyond a frontier, how far these go, and whether some are missing."""
         with self._changed:
-            window = self._windows[node]
+            window = self.windows[node]
             if not given.dominates(window.lower):
                 return None, window.upper, True
             found = next((batch for batch in window.batches if not given.dominates(batch.upper)), None)
@@ -471,7 +470,7 @@ class Subscriptions:
                 node = self.frontiers.graph.outputs[subscription.output]
                 if not any(s.output == node.name for s in self._live):
                     with self._changed:
-                        del self._windows[node]
+                        del self.windows[node]
                     self._executor.follow(node, on=False)
             subscription.end()
         with self._changed:
@@ -513,7 +512,7 @@ class Subscriptions:
         return self._is_end(subscription) or not subscription.frontier.dominates(self._upper(subscription))
 
     def _upper(self, subscription: Subscription) -> Antichain:
-        return self._windows[self.frontiers.graph.outputs[subscription.output]].upper
+        return self.windows[self.frontiers.graph.outputs[subscription.output]].upper
 
     def _is_end(self, subscription: Subscription) -> bool:
         return subscription.is_over or self._lifecycle.is_closed

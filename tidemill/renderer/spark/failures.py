@@ -31,7 +31,7 @@ OTHER_DISKS: Final = (
 _ENCODED: Final = re.compile(r"tidemill-error:([A-Za-z0-9+/=]+):")
 _COUNT: Final = re.compile(re.escape(TOO_MANY) + r"(\d+)")
 _OF_VALUES: Final = re.compile(
-    r"\[[A-Z_]*(?:OVERFLOW|BY_ZERO|CAST_|OUT_OF_RANGE|OUT_OF_BOUNDS|INVALID_|MALFORMED|RAISED|DATETIME"
+    r"\[[A-Z_]*(?:OVERFLOW|BY_ZERO|CAST_|PARSE_|OUT_OF_RANGE|OUT_OF_BOUNDS|INVALID_|MALFORMED|RAISED|DATETIME"
     r"|DATATYPE_MISMATCH)[A-Z_.]*\]"  # functions take fewer types in an older Spark
     r"|RuntimeException: tidemill: "  # what we raise, in a session in which that has no class
 )

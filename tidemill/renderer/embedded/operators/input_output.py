@@ -195,11 +195,6 @@ class OutputOperator(Operator):
         self._room = int(node.changes)
         self._piled_up = False
 
-    @property
-    def has_followers(self) -> bool:
-        """Whether anybody wants its updates of each step."""
-        return self.followers > 0
-
     def run(self) -> None:
         updates = self.ports[0].take_consolidated_rows()
         if updates is None:
@@ -223,7 +218,7 @@ class OutputOperator(Operator):
     def _publish(self, updates: Reordered) -> None:
         count = updates.array.shape[1]
         self.records_out += count
-        is_wanted = self.has_followers or self.is_recorded
+        is_wanted = self.followers > 0 or self.is_recorded
         if is_wanted or self._changes is not False:
             self.schedule.transaction.join(self, (len(self.unread), self.unread_count))
         if is_wanted:

@@ -112,9 +112,9 @@ class ExecutorStep(Step):
     def _publish(self, output: Output, files: Sequence[SpillFile]) -> None:
         """Show changes to those who read an output: from the disk, where they are many."""
         operator = self._compiled.outputs[output]
-        if not files or (output.changes is False and not operator.has_followers):
+        if not files or (output.changes is False and not operator.followers):
             return
-        if sum(f.rows for f in files) > self._in_driver and not operator.has_followers:
+        if sum(f.rows for f in files) > self._in_driver and not operator.followers:
             self.unread[output] = tuple(files)
         else:
             operator.publish(self._spilled.block(_spine(output), files))
