@@ -141,8 +141,10 @@ def disturbed(  # noqa: PLR0917
             # Some while it recovers, most between any two of the steps that are left for this one.
             lines = rng.randrange(0, max(2, 2 * (steps - at) // (kills - len(told) + 1)))
             for _ in range(lines + 1):
+                since = time.perf_counter()
                 at = _said(process.stdout.readline(), at)
-            time.sleep(rng.random() * (3.0 if spark else 0.05))
+            # Within the next step: a fast machine takes no more of them than a slow one.
+            time.sleep(rng.random() * (3.0 if spark else min(0.05, time.perf_counter() - since)))
             process.kill()
             for line in process.stdout.read().splitlines(keepends=True):
                 at = _said(line, at)
