@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import cache
 from typing import Any, Final
 
 import attrs
@@ -47,21 +48,34 @@ def merged(copy: Copy, node: Node, inputs: tuple[Node, ...], known: dict[Hashabl
     """Return a known node equal to this one over these inputs, or else a new one, known from now on."""
     if isinstance(node, _UNLIKE_ALL):
         return copy.put(node, inputs=inputs)
-    own = (_key(getattr(node, f.name)) for f in attrs.fields(type(node)) if f.name not in _COMMON)
+    own = (_key(getattr(node, name)) for name in _own_fields(type(node)))
     key = (node.kind, node.scope, inputs, node.schema, *own)
     if key not in known:
         known[key] = copy.put(node, inputs=inputs)
     return known[key]
 
 
+@cache
+def _own_fields(kind: type[Node]) -> tuple[str, ...]:
+    return tuple(f.name for f in attrs.fields(kind) if f.name not in _COMMON)
+
+
 def _key(value: Any) -> Hashable:
     """Return what two equal fields have in common: their value, or where a function is in them, which one it is."""
     if callable(value):
         return id(value)
-    if attrs.has(type(value)) and "__hash__" not in vars(type(value)):
-        return type(value), *(_key(getattr(value, f.name)) for f in attrs.fields(type(value)))
+    parts = _parts(type(value))
+    if parts is not None:
+        return type(value), *(_key(getattr(value, name)) for name in parts)
     hashable: Hashable = value
     return hashable
+
+
+@cache
+def _parts(kind: type) -> tuple[str, ...] | None:
+    """Return the fields of a class whose objects are equal if these are; None for values that have a hash."""
+    is_compared = attrs.has(kind) and "__hash__" not in vars(kind)
+    return tuple(f.name for f in attrs.fields(kind)) if is_compared else None
 
 
 _LOOK_UP: Final = (DeltaJoin, Join, Reduce)
@@ -143,11 +157,12 @@ def drop_null_keys(graph: Graph) -> Graph:
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if isinstance(node, Arrange) and any(node.schema.fields[k].nullable for k in node.keys):
+        assert isinstance(node, Arrange)
+        if any(node.schema.fields[k].nullable for k in node.keys):
             return copy.put(node, inputs=inputs, drops_nulls=_pass_over_nulls(graph, node))
         return copy.put(node, inputs=inputs)
 
-    return rebuild(graph, rewrite)
+    return rebuild(graph, rewrite, Arrange)
 
 
 def _pass_over_nulls(graph: Graph, node: Node) -> bool:

@@ -42,10 +42,10 @@ def drop_consolidations(graph: Graph) -> Graph:
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        needless = isinstance(node, Consolidate) and (_is_consolidated(inputs[0]) or is_read_consolidated(graph, node))
+        needless = _is_consolidated(inputs[0]) or is_read_consolidated(graph, node)
         return inputs[0] if needless else copy.put(node, inputs=inputs)
 
-    return rebuild(graph, rewrite)
+    return rebuild(graph, rewrite, Consolidate)
 
 
 def _is_consolidated(node: Node) -> bool:

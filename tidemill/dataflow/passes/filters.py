@@ -50,11 +50,12 @@ def push_filters(graph: Graph) -> Graph:
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if isinstance(node, Filter) and not can_fail(node.predicate):
+        assert isinstance(node, Filter)
+        if not can_fail(node.predicate):
             return _run(_pushed(copy, node, node.predicate, inputs[0]))
         return copy.put(node, inputs=inputs)
 
-    return rebuild(graph, rewrite)
+    return rebuild(graph, rewrite, Filter)
 
 
 _Task: TypeAlias = Generator[Any, Any, Node]

@@ -24,12 +24,7 @@ def fuse_linear(graph: Graph) -> Graph:
     A map that only picks columns is merged into the join before it; one that changes nothing is dropped. No expression
     is evaluated more often than before, and a fused operator has the name and line of the one that may fail.
     """
-    return rebuild(graph, _fused)
-
-
-def _fused(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-    fuse = _FUSED.get(type(node))
-    return copy.put(node, inputs=inputs) if fuse is None else fuse(copy, node, *inputs)
+    return rebuild(graph, lambda copy, node, inputs: _FUSED[type(node)](copy, node, *inputs), tuple(_FUSED))
 
 
 def _map(copy: Copy, node: Map, source: Node) -> Node:

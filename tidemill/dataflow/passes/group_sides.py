@@ -35,12 +35,13 @@ def group_each_side(graph: Graph) -> Graph:
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if isinstance(node, Aggregate) and (pairs := _Pairs.below(graph, node)) and (parts := pairs.parts()):
+        assert isinstance(node, Aggregate)
+        if (pairs := _Pairs.below(graph, node)) and (parts := pairs.parts()):
             made = [pairs.grouped(copy, *part) for part in parts]
             return made[0] if len(made) == 1 else _together(copy, node, made, [calls for calls, _ in parts])
         return copy.put(node, inputs=inputs)
 
-    return rebuild(graph, rewrite)
+    return rebuild(graph, rewrite, Aggregate)
 
 
 @attrs.frozen

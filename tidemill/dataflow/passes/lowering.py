@@ -32,7 +32,10 @@ def lower(graph: Graph, taken: Collection[type[Composite]] = ()) -> Graph:
     before they were entered: what does not change in a loop is worked out, and arranged, outside of it.
     """
     while has_composites(graph, taken):
-        graph = rebuild(graph, lambda copy, node, inputs: _lowered(copy, node, inputs, taken), keep_unread=True)
+        graph = rebuild(
+            graph, lambda copy, node, inputs: _lowered(copy, node, inputs, taken), (Composite, Enter, Arrange),
+            keep_unread=True,
+        )  # fmt: skip
     return graph
 
 

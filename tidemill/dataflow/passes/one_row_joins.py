@@ -33,10 +33,11 @@ def filter_by_one_row(graph: Graph) -> Graph:
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        found = _found(copy, node, inputs[0]) if isinstance(node, Map) and node.scope.coordinates == 1 else None
+        assert isinstance(node, Map)
+        found = _found(copy, node, inputs[0]) if node.scope.coordinates == 1 else None
         return copy.put(node, inputs=inputs) if found is None else found
 
-    return rebuild(graph, rewrite)
+    return rebuild(graph, rewrite, Map)
 
 
 @attrs.frozen

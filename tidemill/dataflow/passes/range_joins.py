@@ -34,10 +34,11 @@ def join_by_range(graph: Graph) -> Graph:
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        found = _found(copy, node, inputs[0]) if isinstance(node, Filter) and node.scope.parent is None else None
+        assert isinstance(node, Filter)
+        found = _found(copy, node, inputs[0]) if node.scope.parent is None else None
         return copy.put(node, inputs=inputs) if found is None else found
 
-    return rebuild(graph, rewrite)
+    return rebuild(graph, rewrite, Filter)
 
 
 def _found(copy: Copy, node: Filter, source: Node) -> Node | None:

@@ -52,13 +52,11 @@ def limit_ranks(graph: Graph) -> Graph:
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
         nonlocal steps
-        if isinstance(node, Filter):
-            steps, below = _limited(copy, inputs[0], node.predicate, steps)
-            if below is not None:
-                return copy.put(node, inputs=(below,))
-        return copy.put(node, inputs=inputs)
+        assert isinstance(node, Filter)
+        steps, below = _limited(copy, inputs[0], node.predicate, steps)
+        return copy.put(node, inputs=inputs if below is None else (below,))
 
-    return rebuild(graph, rewrite)
+    return rebuild(graph, rewrite, Filter)
 
 
 def _limited(copy: Copy, source: Node, predicate: Bound, steps: int) -> tuple[int, Node | None]:

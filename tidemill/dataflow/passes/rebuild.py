@@ -35,6 +35,12 @@ class Copy:
             self._made = self.old.emptied(self._same)
         return self._made
 
+    def keep(self, count: int) -> None:
+        """Have so many first nodes as they are, before all others."""
+        self._same = count
+        for node in self.old.nodes[:count]:
+            self._new[node] = node
+
     def put(self, node: N, *, inputs: tuple[Node, ...] | None = None, **changes: Any) -> N:
         """Add a node like this one, reading these nodes of the copy; its name and the user's line stay.
 
@@ -105,20 +111,31 @@ Rewrite: TypeAlias = Callable[[Copy, Node, tuple[Node, ...]], Node]
 """Says what stands for a node in the copy, given what stands for its inputs: a node just added, or one before."""
 
 
-def rebuild(graph: Graph, rewrite: Rewrite, *, keep_unread: bool = False) -> Graph:
-    """Return a copy of a graph with each node as ``rewrite`` says, and without what nobody reads.
+def rebuild(
+    graph: Graph, rewrite: Rewrite, kinds: type[Node] | tuple[type[Node], ...] = Node, *, keep_unread: bool = False
+) -> Graph:
+    """Return a copy of a graph with each node of some kinds as ``rewrite`` says, and without what nobody reads.
 
-    Where that changes nothing it is the graph.
+    Where no node changes, or there is none of these kinds, it is the graph.
     With ``keep_unread``, what nobody read in the graph stays: its errors count.
     """
+    first = next((i for i, node in enumerate(graph.nodes) if isinstance(node, kinds)), None)
+    if first is None:
+        return graph
     copy = Copy(graph)
-    for node in graph.nodes:
-        copy.stands_for(rewrite(copy, node, copy.inputs(node)), node)
+    copy.keep(first)
+    for node in graph.nodes[first:]:
+        inputs = copy.inputs(node)
+        new = rewrite(copy, node, inputs) if isinstance(node, kinds) else copy.put(node, inputs=inputs)
+        copy.stands_for(new, node)
+    made = copy.finished()
+    if made is graph and kinds is not Node:
+        return graph
     kept: list[Node] = []
     if keep_unread:
         ends = (n for n in graph.nodes if isinstance(n, Feedback) or not graph.consumers(n))
         kept = [copy.now(node) for node in ends]
-    return _without_unread(copy.finished(), kept)
+    return _without_unread(made, kept)
 
 
 def _without_unread(graph: Graph, kept: list[Node]) -> Graph:

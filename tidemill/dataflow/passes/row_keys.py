@@ -92,15 +92,14 @@ def join_once(graph: Graph) -> Graph:
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if not isinstance(node, PartneredJoin):
-            return copy.put(node, inputs=inputs)
+        assert isinstance(node, PartneredJoin)
         keys = zip(inputs, zip(*node.on, strict=True) if node.on else ((), ()), strict=True)
         left, right = (is_told_apart_by(side, map(side.schema.index, names)) for side, names in keys)
         if node.condition is not None and not all(map(row_keys, inputs)):
             left = right = False  # the counts of pairs say who has a partner then, which are not those of rows
         return copy.put(node, inputs=inputs, once=(left, right))
 
-    return rebuild(graph, rewrite)
+    return rebuild(graph, rewrite, PartneredJoin)
 
 
 def without_keys(graph: Graph) -> Graph:
@@ -108,10 +107,10 @@ def without_keys(graph: Graph) -> Graph:
     if not any(node.key for node in graph.inputs.values()):
         return graph
 
-    def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        return copy.put(node, key=()) if isinstance(node, Input) else copy.put(node, inputs=inputs)
+    def rewrite(copy: Copy, node: Node, _: tuple[Node, ...]) -> Node:
+        return copy.put(node, key=())
 
-    made = rebuild(graph, rewrite, keep_unread=True)
+    made = rebuild(graph, rewrite, Input, keep_unread=True)
     made.freeze()
     return made
 

@@ -46,13 +46,14 @@ def frame_self_joins(graph: Graph) -> Graph:
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if isinstance(node, Aggregate) and node.keys:
+        assert isinstance(node, Aggregate)
+        if node.keys:
             found = _found(copy, node, inputs[0])
             if found is not None:
                 return _framed(copy, node, found)
         return copy.put(node, inputs=inputs)
 
-    return rebuild(graph, rewrite)
+    return rebuild(graph, rewrite, Aggregate)
 
 
 Columns: TypeAlias = Sequence[Bound]

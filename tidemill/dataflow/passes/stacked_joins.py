@@ -39,6 +39,8 @@ def join_by_deltas(graph: Graph) -> Graph:
     in one of them, known or not, and then less is kept by a chain.
     """
     found = _stacks(graph)
+    if not found:
+        return graph
     made: dict[tuple[Node, tuple[int, ...]], Node] = {}
 
     def arranged(copy: Copy, node: Arrange, source: Node) -> Node:
@@ -56,7 +58,7 @@ def join_by_deltas(graph: Graph) -> Graph:
         stack, paths = found[node]
         return _delta_join(copy, stack, paths, [arranged(copy, a, copy.now(a.inputs[0])) for a in stack.ports])
 
-    return rebuild(graph, rewrite)
+    return rebuild(graph, rewrite, (Arrange, Join))
 
 
 def _stacks(graph: Graph) -> dict[Node, tuple[Stack, list[list[Lookup]]]]:

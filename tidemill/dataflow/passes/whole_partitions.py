@@ -34,8 +34,7 @@ def group_whole_partitions(graph: Graph) -> Graph:
     before: dict[Node, Node] = {}  # what stands for windowed rows, and for these before their calls were added
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if not isinstance(node, Windowed):
-            return copy.put(node, inputs=inputs)
+        assert isinstance(node, Windowed)
         grouped: list[_Grouped | None] = []
         if node.bound.strategy == "auto":
             grouped = [_grouped(node.bound, call) for call in node.bound.windows.calls]
@@ -43,7 +42,7 @@ def group_whole_partitions(graph: Graph) -> Graph:
         before[made] = inputs[0]
         return made
 
-    return rebuild(graph, rewrite)
+    return rebuild(graph, rewrite, Windowed)
 
 
 def _with_keys(copy: Copy, node: Windowed, rows: Node) -> tuple[Node, tuple[int, ...]]:

@@ -213,7 +213,9 @@ def _heat(share: float) -> str:
 
 def _escaped(text: str) -> str:
     """Return text as it stands in XML, which has no characters for control."""
-    return escape("".join([c if c.isprintable() or c == "\n" else " " for c in text]))
+    if not text.isprintable():
+        text = "".join([c if c.isprintable() or c == "\n" else " " for c in text])
+    return escape(text)
 
 
 def _n(number: float) -> str:
