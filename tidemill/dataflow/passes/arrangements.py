@@ -48,7 +48,8 @@ def merged(copy: Copy, node: Node, inputs: tuple[Node, ...], known: dict[Hashabl
     """Return a known node equal to this one over these inputs, or else a new one, known from now on."""
     if isinstance(node, _UNLIKE_ALL):
         return copy.put(node, inputs=inputs)
-    own = (_key(getattr(node, name)) for name in _own_fields(type(node)))
+    kind: Hashable = type(node)
+    own = (_key(getattr(node, name)) for name in _own_fields(kind))
     key = (node.kind, node.scope, inputs, node.schema, *own)
     if key not in known:
         known[key] = copy.put(node, inputs=inputs)
@@ -56,7 +57,7 @@ def merged(copy: Copy, node: Node, inputs: tuple[Node, ...], known: dict[Hashabl
 
 
 @cache
-def _own_fields(kind: type[Node]) -> tuple[str, ...]:
+def _own_fields(kind: Any) -> tuple[str, ...]:
     return tuple(f.name for f in attrs.fields(kind) if f.name not in _COMMON)
 
 
@@ -64,7 +65,8 @@ def _key(value: Any) -> Hashable:
     """Return what two equal fields have in common: their value, or where a function is in them, which one it is."""
     if callable(value):
         return id(value)
-    parts = _parts(type(value))
+    kind: Hashable = type(value)
+    parts = _parts(kind)
     if parts is not None:
         return type(value), *(_key(getattr(value, name)) for name in parts)
     hashable: Hashable = value
@@ -72,7 +74,7 @@ def _key(value: Any) -> Hashable:
 
 
 @cache
-def _parts(kind: type) -> tuple[str, ...] | None:
+def _parts(kind: Any) -> tuple[str, ...] | None:
     """Return the fields of a class whose objects are equal if these are; None for values that have a hash."""
     is_compared = attrs.has(kind) and "__hash__" not in vars(kind)
     return tuple(f.name for f in attrs.fields(kind)) if is_compared else None
