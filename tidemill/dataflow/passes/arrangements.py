@@ -48,7 +48,7 @@ def merged(copy: Copy, node: Node, inputs: tuple[Node, ...], known: dict[Hashabl
     """Return a known node equal to this one over these inputs, or else a new one, known from now on."""
     if isinstance(node, _UNLIKE_ALL):
         return copy.put(node, inputs=inputs)
-    kind: Hashable = type(node)
+    kind: Any = type(node)
     own = (_key(getattr(node, name)) for name in _own_fields(kind))
     key = (node.kind, node.scope, inputs, node.schema, *own)
     if key not in known:
@@ -65,7 +65,7 @@ def _key(value: Any) -> Hashable:
     """Return what two equal fields have in common: their value, or where a function is in them, which one it is."""
     if callable(value):
         return id(value)
-    kind: Hashable = type(value)
+    kind: Any = type(value)
     parts = _parts(kind)
     if parts is not None:
         return type(value), *(_key(getattr(value, name)) for name in parts)
