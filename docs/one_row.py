@@ -1,7 +1,7 @@
 """Draw docs/pictures/one-row.svg, the way of one changed row through a large dataflow: ``python docs/one_row.py``.
 
-The dataflow is the 22 queries of TPC-H at once, the run is real. What is drawn moves by CSS within the picture, so it does
-wherever the picture is shown; for readers who ask for less motion it stands still, with all of the way lit.
+The dataflow is the 22 queries of TPC-H at once, the run is real. The picture moves by CSS of its own, wherever it is
+shown; for readers who ask for less motion it stands still, all of the way lit. Needs ``tidemill[test]``, and a minute.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ import pyarrow as pa
 
 ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
+import tidemill as tm  # noqa: E402
 from benchmarks.tpch_sql import NAMES  # noqa: E402 - of this checkout
 from benchmarks.workloads.tpch import generated  # noqa: E402
 from benchmarks.workloads.tpch_queries import QUERIES  # noqa: E402
-
-import tidemill as tm  # noqa: E402
 
 PICTURE: Final = ROOT / "docs" / "pictures" / "one-row.svg"
 SCALE, TRIES, SEED = 0.1, 40, 1
@@ -33,6 +32,13 @@ LEFT, RIGHT, TOP, BOTTOM = 24, 728, 56, 392
 SECONDS: Final = 9
 BEGIN, ARRIVE, FADE = 0.06, 0.55, 0.93
 """Parts of the time: the row sets out, its way ends, the light goes out."""
+HIDDEN, DRAWN = "stroke-dashoffset:1;opacity:1", "stroke-dashoffset:0;opacity:1"
+STYLE: Final = """<style>
+text{font:500 26px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#e8f1f5}
+text.answer{font-weight:700;fill:#7fe3a4}text.from{font-weight:700;fill:#ffb757}
+.way path{fill:none;stroke:#ffb757;stroke-width:2;stroke-dasharray:1;animation-timing-function:linear}
+.work{fill:#ffb757}.stop{fill:#12212a;stroke:#ffb757;stroke-width:2}circle.answer{fill:#7fe3a4}
+</style>"""
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def measured() -> Step:
                 run.advance()
                 answers = sum(len(run.changes(name)) > 0 for name in names.values())
                 work = {i: (w.records_in, w.records_out) for i, w in run.events[-1].operators.items()}
-                step = Step(reads, names, work, "one line item", sum(t.num_rows for t in tables.values()))
+                step = Step(reads, names, work, "One line item", sum(t.num_rows for t in tables.values()))
                 found.append((answers, step))
     return max(found[1:], key=lambda one: one[0])[1]
 
@@ -126,62 +132,53 @@ def places(reads: Mapping[int, Sequence[int]], layer: Mapping[int, int]) -> dict
 def picture(step: Step) -> str:
     """Return the picture of a step."""
     layer = layers(step.reads)
-    y, last = places(step.reads, layer), max(layer.values())
-    x = {node: LEFT + at * (RIGHT - LEFT) / last for node, at in layer.items()}
-    when = {at: BEGIN + (ARRIVE - BEGIN) * at / last for at in range(last + 1)}
-    idle, lit, moments = [], [], set()
-    for node, inputs in step.reads.items():
-        for i in inputs:
-            middle = (x[i] + x[node]) / 2
-            path = f"M{x[i]:.0f} {y[i]:.0f}C{middle:.0f} {y[i]:.0f} {middle:.0f} {y[node]:.0f} {x[node]:.0f} {y[node]:.0f}"
-            idle.append(path)
-            if node in step.work and step.work.get(i, (0, 0))[1]:
-                moments.add((layer[i], layer[node]))
-                lit.append(f'<path class="e{layer[i]}-{layer[node]}" pathLength="1" d="{path}"/>')
-    boxes = "".join(f"M{x[n] - 3:.0f} {y[n] - 3:.0f}h6v6h-6z" for n in step.reads)
-    dots, labels = [], []
-    for node, (_, out) in sorted(step.work.items()):
-        kind = "stop" if not out and node not in step.answers else "answer" if node in step.answers else "work"
-        dots.append(f'<circle class="{kind} n{layer[node]}" cx="{x[node]:.0f}" cy="{y[node]:.0f}" r="{5 if out else 4}"/>')
-        if node in step.answers:
-            label = escape(step.answers[node])
-            labels.append(f'<text class="answer n{last}" x="{x[node] + 12:.0f}" y="{y[node] + 9:.0f}">{label}</text>')
-    styles = [f".n{at}{{animation-name:n{at}}}" + appear(f"n{at}", when[at], "opacity:0", "opacity:1") for at in when]
-    styles += [
-        f".e{a}-{b}{{animation-name:e{a}-{b}}}"
-        + appear(f"e{a}-{b}", when[a], "stroke-dashoffset:1;opacity:1", "stroke-dashoffset:0;opacity:1", when[b])
-        for a, b in sorted(moments)
-    ]
-    first = min(step.work)
-    said = told(step)
+    height, last = places(step.reads, layer), max(layer.values())
+    at = {node: (round(LEFT + place * (RIGHT - LEFT) / last), round(height[node])) for node, place in layer.items()}
+    when = [BEGIN + (ARRIVE - BEGIN) * place / last for place in range(last + 1)]
+    edges = {(i, node): curve(at[i], at[node]) for node, inputs in step.reads.items() for i in inputs}
+    lit = [(i, node) for i, node in edges if node in step.work and step.work.get(i, (0, 0))[1]]
+    ways = [f'<path class="e{layer[i]}-{layer[n]}" pathLength="1" d="{edges[i, n]}"/>' for i, n in lit]
+    moments = sorted({(layer[i], layer[node]) for i, node in lit})
+    begin = at[min(step.work)][0]
+    total, spent = told(step)
+    w, h = WIDTH, HEIGHT
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-            'role="img" aria-labelledby="what">',
-            f'<title id="what">{escape(" ".join(said))}</title>',
-            "<style>",
-            'text{font:500 26px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#e8f1f5}',
-            "text.answer{font-weight:700;fill:#7fe3a4}text.from{font-weight:700;fill:#ffb757}",
-            ".way path{fill:none;stroke:#ffb757;stroke-width:2;stroke-dasharray:1}",
-            ".work{fill:#ffb757}.stop{fill:#12212a;stroke:#ffb757;stroke-width:2}circle.answer{fill:#7fe3a4}",
-            "@media (prefers-reduced-motion:no-preference){",
-            f".way path,circle,text{{animation-duration:{SECONDS}s;animation-timing-function:linear;animation-iteration-count:infinite}}",
-            *styles,
-            f".end{{animation-name:end}}{appear('end', ARRIVE + 0.02, 'opacity:0', 'opacity:1')}",
-            "}",
-            "</style>",
-            f'<rect width="{WIDTH}" height="{HEIGHT}" rx="12" fill="#12212a"/>',
-            f'<path d="{"".join(idle)}" fill="none" stroke="#2c4352"/>',
-            f'<path d="{boxes}" fill="#4d6b7c"/>',
-            f'<g class="way">{"".join(lit)}</g>',
-            *dots,
-            *labels,
-            f'<text class="from" x="{x[first] - 8:.0f}" y="{TOP - 20}">{escape(step.changed)} changes</text>',
-            f'<text x="{LEFT - 8}" y="{HEIGHT - 54}">{escape(said[0])}</text>',
-            f'<text class="end" x="{LEFT - 8}" y="{HEIGHT - 20}">{escape(said[1])}</text>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" height="{h}">',
+            f"<title>{escape(total)} {escape(spent)}</title>",
+            STYLE,
+            "<style>@media (prefers-reduced-motion:no-preference){",
+            f".way path,circle,text{{animation-duration:{SECONDS}s;animation-iteration-count:infinite}}",
+            *(frames(f"n{n}", when[n], "opacity:0", "opacity:1") for n in range(last + 1)),
+            *(frames(f"e{a}-{b}", when[a], HIDDEN, DRAWN, when[b]) for a, b in moments),
+            frames("end", ARRIVE + 0.02, "opacity:0", "opacity:1"),
+            "}</style>",
+            f'<rect width="{w}" height="{h}" rx="12" fill="#12212a"/>',
+            f'<path d="{"".join(edges.values())}" fill="none" stroke="#2c4352"/>',
+            f'<path d="{"".join(f"M{x - 3} {y - 3}h6v6h-6z" for x, y in at.values())}" fill="#4d6b7c"/>',
+            f'<g class="way">{"".join(ways)}</g>',
+            *(dot(step, node, layer[node], *at[node]) for node in sorted(step.work)),
+            f'<text class="from" x="{begin - 8}" y="{TOP - 20}">{escape(step.changed)} changes</text>',
+            f'<text x="{LEFT - 8}" y="{h - 54}">{escape(total)}</text>',
+            f'<text class="end" x="{LEFT - 8}" y="{h - 20}">{escape(spent)}</text>',
             "</svg>\n",
         ]
     )
+
+
+def curve(a: tuple[int, int], b: tuple[int, int]) -> str:
+    """Return the way of an edge."""
+    middle = (a[0] + b[0]) // 2
+    return f"M{a[0]} {a[1]}C{middle} {a[1]} {middle} {b[1]} {b[0]} {b[1]}"
+
+
+def dot(step: Step, node: int, layer: int, x: int, y: int) -> str:
+    """Return what stands for an operator that had work: hollow where the change ends, with its name at an answer."""
+    if node in step.answers:
+        label = f'<text class="answer n{layer}" x="{x + 12}" y="{y + 9}">{escape(step.answers[node])}</text>'
+        return f'<circle class="answer n{layer}" cx="{x}" cy="{y}" r="5"/>{label}'
+    kind = "work" if step.work[node][1] else "stop"
+    return f'<circle class="{kind} n{layer}" cx="{x}" cy="{y}" r="{5 if kind == "work" else 4}"/>'
 
 
 def told(step: Step) -> tuple[str, str]:
@@ -194,13 +191,11 @@ def told(step: Step) -> tuple[str, str]:
     )
 
 
-def appear(name: str, begin: float, off: str, on: str, end: float | None = None) -> str:
-    """Return the frames of what appears, stays, and fades with all the rest."""
-    to = max(begin + 0.01, end or 0)
-    gone = off if "dash" not in off else f"{on.removesuffix('1')}0"
-    return (
-        f"@keyframes {name}{{0%,{begin:.1%}{{{off}}}{to:.1%},{FADE:.0%}{{{on}}}{FADE + 0.04:.0%},100%{{{gone}}}}}"
-    )
+def frames(name: str, begin: float, off: str, on: str, end: float = 0) -> str:
+    """Return the style of a class of what appears, stays, and goes out with all the rest."""
+    shown = max(begin + 0.01, end)
+    out = f"{FADE:.0%}{{{on}}}{FADE + 0.04:.0%},100%{{opacity:0}}"
+    return f".{name}{{animation-name:{name}}}@keyframes {name}{{0%,{begin:.1%}{{{off}}}{shown:.1%},{out}}}"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 from support.pages import BLOCK, has_code, ran
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md") if has_code(p))
+PAGES = ["../README.md", *sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md") if has_code(p))]
 ON_SPARK = {"guides/spark.md"}
 """Those that tests/spark/test_spark_pages.py runs, where there is a session."""
 WIDTH = 100

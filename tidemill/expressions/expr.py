@@ -30,9 +30,11 @@ def _binary(function: str) -> tuple[Callable[[Expr, Any], Expr], Callable[[Expr,
 
 
 BETWEEN_LAYERS: Final = frozenset(
-    "argument arguments branches condition distinct function ignore_nulls input_expression label name order_by parts "
-    "read_from reads_text window with_parts".split()
-)
+    {
+        "argument", "arguments", "branches", "condition", "distinct", "function", "ignore_nulls", "input_expression",
+        "label", "name", "order_by", "parts", "read_from", "reads_text", "window", "with_parts",
+    }
+)  # fmt: skip
 """What binding reads of expressions of all kinds, and completion need not offer to users."""
 
 
