@@ -9,11 +9,11 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
 
+import attrs
 import numpy as np
 import pyarrow as pa
 
@@ -34,14 +34,14 @@ BEGIN, ARRIVE, FADE = 0.06, 0.55, 0.93
 """Parts of the time: the row sets out, its way ends, the light goes out."""
 HIDDEN, DRAWN = "stroke-dashoffset:1;opacity:1", "stroke-dashoffset:0;opacity:1"
 STYLE: Final = """<style>
-text{font:500 26px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#e8f1f5}
+text{font:500 28px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#e8f1f5}
 text.answer{font-weight:700;fill:#7fe3a4}text.from{font-weight:700;fill:#ffb757}
 .way path{fill:none;stroke:#ffb757;stroke-width:2;stroke-dasharray:1;animation-timing-function:linear}
 .work{fill:#ffb757}.stop{fill:#12212a;stroke:#ffb757;stroke-width:2}circle.answer{fill:#7fe3a4}
 </style>"""
 
 
-@dataclass(frozen=True)
+@attrs.frozen
 class Step:
     """What happened in one step: which operators read from which, in an order in which inputs come first."""
 
