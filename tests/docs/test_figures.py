@@ -89,3 +89,12 @@ def test_the_front_page_says_what_one_row_takes():
     ]
     low, high = re.search(r"A change of one row takes \[([\d.]+) to ([\d.]+) ms\]", said(FRONT)).groups()
     assert float(low) <= min(ms) and max(ms) <= float(high)
+
+
+def test_no_cell_of_the_comparison_is_a_question_and_what_is_cited_is_listed():
+    tables, _, sources = (ROOT / "docs" / "compared.md").read_text().partition("## Where it is said")
+    assert "| ? |" not in tables
+    cited, listed = (
+        set(re.findall(pattern, text)) for pattern, text in ((r"\[(\d)\] ", tables), (r"- \*\*\[(\d)\]\*\*", sources))
+    )
+    assert cited == listed
