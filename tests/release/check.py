@@ -32,7 +32,7 @@ def tried(python: str, versions: str, package: Path, extras: Sequence[str], fold
     run(*UV, "venv", "--python", python, environment)
     its_python = environment / "bin" / "python"
     for extra in extras:
-        only = folder / "versions.txt"
+        only = environment / f"{extra}-versions.txt"  # a new file: what one lists already is kept
         lowest = "lowest-direct" if versions == "oldest" else "highest"
         of_extra = ["--extra", extra] if extra else []
         run(*UV, "pip", "compile", ROOT / "pyproject.toml", *of_extra, "--python", its_python, "--resolution", lowest,
