@@ -29,6 +29,7 @@ def test_what_had_work_is_lit_and_the_way_ends_where_nothing_goes_on():
     x = flow.input("x", {"k": "string", "v": "int64"})
     flow.output("all", x.distinct())
     flow.output("many", x.group_by("k").agg(n=tm.count()).filter("n > 5"))
+    flow.output("both", x.filter("v > 5").concat(x))  # reads from what sends nothing, and from what does
     flow.output("others", flow.input("y", {"v": "int64"}).distinct())
     one_row = script()
     with flow.start() as run:
@@ -42,11 +43,15 @@ def test_what_had_work_is_lit_and_the_way_ends_where_nothing_goes_on():
     root = ET.fromstring(one_row.picture(step))
     lit = classes(root, "circle")
     assert len(lit) == len(work) < len(reads)
-    assert lit.count("answer") == 1
-    assert [e.text for e in root.iter(SVG + "text") if e.get("class", "").startswith("answer")] == ["all"]
-    assert lit.count("stop") == sum(not out and node not in names for node, (_, out) in work.items()) == 1
+    assert lit.count("answer") == 2
+    assert [e.text for e in root.iter(SVG + "text") if e.get("class", "").startswith("answer")] == ["all", "both"]
+    assert lit.count("stop") == sum(not out and node not in names for node, (_, out) in work.items()) == 2
     (way,) = (e for e in root.iter(SVG + "g") if e.get("class") == "way")
     went_on = {node for node, (_, out) in work.items() if out}
+    dark = [
+        (i, node) for node, inputs in reads.items() for i in inputs if {i, node} <= work.keys() and i not in went_on
+    ]
+    assert len(dark) == 1
     assert len(way) == sum(i in went_on and node in work for node, inputs in reads.items() for i in inputs)
 
 
