@@ -1,4 +1,4 @@
-"""The commands people type: ``nox -s check``, ``test``, ``test-all``, ``bench``, ``docs``, ``demo``.
+"""The commands people type: ``nox -s check``, ``test``, ``test-all``, ``bench``, ``docs``, ``demo``, ``release``.
 
 They run in the environment that nox is installed in (``pip install -e '.[dev]'``), so there is one to make, not five.
 """
@@ -37,6 +37,12 @@ def test_all(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Run the embedded engine's benchmarks. Arguments after ``--`` go to them: ``nox -s bench -- --help``."""
     session.run(sys.executable, "-m", "benchmarks", *session.posargs)
+
+
+@nox.session(python=False)
+def release(session: nox.Session) -> None:
+    """Build wheel and source archive, and try them with the oldest and newest versions. After ``--``: other Pythons."""
+    session.run(sys.executable, "tests/release/check.py", *session.posargs)
 
 
 @nox.session(python=False)

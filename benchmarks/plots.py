@@ -147,8 +147,6 @@ def main() -> None:
         figure.tight_layout()
         name = draw.__name__.replace("_", "-")
         figure.savefig(DOCS / "pictures" / f"bench-{name}.svg", metadata={"Date": None})
-        if draw is epochs:
-            figure.savefig(DOCS / "epochs.png", dpi=110)
         plt.close(figure)
 
 

@@ -114,7 +114,7 @@ def entries() -> dict[str, list[Entry]]:
         of, _, member = line.partition("(")[0].partition(".")
         if of != "tm":
             members.setdefault(of, []).append(member)
-    held = public._held()  # noqa: SLF001 - what it is made for
+    held = public.held()
     for name in sorted({*tm.__all__, *public.NAMED_AS_BUILTINS, *members}, key=str.lower):
         value = type(held[name]) if name in held else getattr(tm, name)
         if not inspect.ismodule(value):

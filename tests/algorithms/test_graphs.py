@@ -371,7 +371,7 @@ def test_the_column_of_weights_may_have_any_name(weight):
 def test_ranks_with_parameters_of_many_digits_stay_in_64_bits(given):
     flow = tm.Dataflow()
     edges = flow.input("edges", {"a": "int64", "b": "int64"})
-    flow.output("x", tm.graphs.pagerank(edges, **given))
+    flow.output("x", tm.graphs.pagerank(edges, **{"tolerance": 1e-6, **given}))
     with flow.start() as run:
         run.insert("edges", [(0, 1), (1, 0), *((n, 0) for n in range(2, 40))])
         run.advance()

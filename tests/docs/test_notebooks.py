@@ -1,9 +1,11 @@
 """The notebooks run, and show what is kept in them; see notebooks/execute.py. The one on Spark is run in tests/spark."""
 
 import re
+import sys
+import tomllib
 
 import pytest
-from support.running_notebooks import NAMES, ON_SPARK, now_and_kept, read, script
+from support.running_notebooks import NAMES, NOTEBOOKS, ON_SPARK, now_and_kept, read, script
 
 
 @pytest.mark.slow
@@ -41,3 +43,26 @@ def test_what_varies_is_kept_unless_the_code_has_changed():
 def test_where_a_widget_was_a_notebook_keeps_its_picture_alone():
     (cell,) = (c for c in read("2-recursion").cells if c.source == "run.explore()")
     assert set(cell.outputs[0].data) == {"text/plain", "image/svg+xml", "text/html"}
+
+
+def of_extra(project, name):
+    """What an extra installs, and the dependencies of the package, by name."""
+    found = set()
+    for requirement in project["dependencies"] + project["optional-dependencies"][name]:
+        package, extras = re.match(r"([\w-]+)(?:\[([\w,]+)\])?", requirement).groups()
+        found |= (
+            set().union(*(of_extra(project, one) for one in extras.split(","))) if package == "tidemill" else {package}
+        )
+    return found
+
+
+def test_the_command_beside_the_notebooks_installs_what_they_import():
+    project = tomllib.loads((NOTEBOOKS.parent / "pyproject.toml").read_text())["project"]
+    page = (NOTEBOOKS / "README.md").read_text()
+    (extra,) = re.findall(r"pip install -q -e '\.\[(\w+)\]' && \.venv/bin/jupyter lab notebooks", page)
+    assert all(f"({name}.ipynb)" in page for name in NAMES)
+    source = "\n".join(cell.source for name in NAMES for cell in read(name).cells if cell.cell_type == "code")
+    imported = set(re.findall(r"^(?:import|from) (\w+)", source, re.MULTILINE)) - set(sys.stdlib_module_names)
+    assert {"matplotlib", "hypothesis"} < imported
+    assert imported - {"tidemill"} <= of_extra(project, extra)
+    assert {"jupyterlab", "anywidget", "pyspark"} <= of_extra(project, extra)

@@ -7,7 +7,7 @@ import pytest
 from support.pages import BLOCK, has_code, ran
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md") if has_code(p))
+PAGES = ["../README.md", *sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md") if has_code(p))]
 ON_SPARK = {"guides/spark.md"}
 """Those that tests/spark/test_spark_pages.py runs, where there is a session."""
 WIDTH = 100
@@ -41,3 +41,18 @@ def test_an_example_with_prompts_that_gives_something_else_is_found(tmp_path):
 def test_code_is_no_wider_than_the_page(name):
     blocks = [b for b in BLOCK.finditer((DOCS / name).read_text()) if b["kind"] in {"python", "pycon"}]
     assert [line for block in blocks for line in block["text"].splitlines() if len(line) > WIDTH] == []
+
+
+def test_the_readme_is_short_and_its_first_screen_has_what_a_stranger_looks_for():
+    text = (DOCS.parent / "README.md").read_text()
+    assert len(text.encode()) <= 7_000
+    first = text[: text.index("## What there is")]
+    assert (
+        0
+        < first.index("one-row.svg")
+        < first.index("```python")
+        < first.index("tidemill demo")
+        < first.index("-m pytest")
+    )
+    (code,) = (b["text"] for b in BLOCK.finditer(first) if b["kind"] == "python")
+    assert len([line for line in code.splitlines() if line]) <= 13

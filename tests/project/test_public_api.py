@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from support.public_api import public_api
+import pytest
+from support.public_api import BETWEEN_LAYERS, held, public_api
 
 LISTED = Path(__file__).with_name("public_api.txt").read_text().splitlines()
 
@@ -14,3 +15,16 @@ def test_nothing_is_lost():
 def test_what_is_new_is_listed():
     new = sorted(set(public_api()) - set(LISTED))
     assert new == [], "list it: python tests/lib/support/public_api.py > tests/project/public_api.txt"
+
+
+OF_EXPRESSIONS = {"Aggregate", "Expr", "When", "WindowCall", "WindowFunction"}
+OF_ENGINES = {"Embedded", "Reference", "Spark"}
+"""What users make once, in the call that starts a run."""
+
+
+@pytest.mark.parametrize("kind", sorted(BETWEEN_LAYERS.keys() - OF_ENGINES))
+def test_completion_offers_nothing_that_only_other_parts_of_tidemill_use(kind):
+    inner = BETWEEN_LAYERS[kind] | (BETWEEN_LAYERS["Expr"] if kind in OF_EXPRESSIONS else set())
+    value = held()[kind]
+    assert sorted(inner & set(dir(value))) == []
+    assert [n for n in dir(value) if not n.startswith("_")], "and something that users use"

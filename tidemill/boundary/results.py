@@ -63,6 +63,9 @@ class _Table:
     def __len__(self) -> int:
         return len(self._counts)
 
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if n not in {"in_no_order", "to_frame"}]
+
     @property
     def _table(self) -> pa.Table:
         if not isinstance(self._columns, pa.Table):

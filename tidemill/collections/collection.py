@@ -144,8 +144,8 @@ class Collection:
         """Return the rows with these columns added, replacing those of the same name.
 
         Expressions are as for `select`; all of them see the row as it was. Window calls may be in them, and by
-        themselves: a row that is there n times is n rows then, and a row with a negative count is an error. Cost: a
-        change computes anew the partitions that it touches.
+        themselves: a row that is there n times is n rows then, and a row with a negative count is an error. Cost:
+        most calls what a change reaches, the others the partitions that it touches; `Dataflow.explain` says which.
 
         With ``emit="on_close"`` rows with window calls come once and for all, each at the first time at which the row
         and the last row of its frames have been released by a watermark (see `sort_buffer`), which all windows are to

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 import attrs
 
@@ -27,6 +27,15 @@ def _binary(function: str) -> tuple[Callable[[Expr, Any], Expr], Callable[[Expr,
         return call(function, other, self)
 
     return before, behind
+
+
+BETWEEN_LAYERS: Final = frozenset(
+    {
+        "argument", "arguments", "branches", "condition", "distinct", "function", "ignore_nulls", "input_expression",
+        "label", "name", "order_by", "parts", "read_from", "reads_text", "window", "with_parts",
+    }
+)  # fmt: skip
+"""What binding reads of expressions of all kinds, and completion need not offer to users."""
 
 
 class Expr:
@@ -98,6 +107,9 @@ class Expr:
 
     def __invert__(self) -> Expr:
         return call("~", self)
+
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if n not in BETWEEN_LAYERS]
 
     # Since == builds a tree, only identity can serve as the hash of one.
     __hash__ = object.__hash__

@@ -49,16 +49,16 @@ def public_api() -> list[str]:
     for prefix, module in {"tm": tm, "tm.errors": tm.errors, "tm.graphs": tm.graphs, "tm.testing": tm.testing}.items():
         for name in {*module.__all__, *(NAMED_AS_BUILTINS if module is tm else ())}:
             found.add(f"{prefix}.{name}{_parameters(getattr(module, name))}")
-    held = _held()
-    for name, value in held.items():
+    of_users = held()
+    for name, value in of_users.items():
         known = BETWEEN_LAYERS.get(name, set()) | set(dir(Sequence) if isinstance(value, Sequence) else ())
         if name in {"Aggregate", "When", "WindowCall", "WindowFunction"}:
-            known |= set(dir(held["Expr"]))
+            known |= set(dir(of_users["Expr"]))
         found |= {line for member, line in _members(name, value) if member not in known}
     return sorted(found)
 
 
-def _held() -> dict[str, Any]:
+def held() -> dict[str, Any]:
     """Return what users hold, one of each kind, by the name of the kind."""
     flow = tm.Dataflow("public")
     x = flow.input("x", {"k": "string", "v": "int64"}, key="k")

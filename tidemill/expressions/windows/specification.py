@@ -89,6 +89,9 @@ class Window:
         """Return the window whose frames leave some rows out: "current row", "group", "ties" or "no others"."""
         return attrs.evolve(self, exclusion=checked_exclusion(what))
 
+    def __dir__(self) -> list[str]:  # what it was given is in its text
+        return [n for n, what in vars(type(self)).items() if n.startswith("__") or isinstance(what, _OnClassToo)]
+
     @property
     def frame(self) -> Frame:
         """The frame; ``SchemaError`` where it needs another ORDER BY."""

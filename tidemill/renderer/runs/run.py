@@ -868,7 +868,7 @@ class Run:
         return "\n".join([f"{head}, {self._stepper.steps} steps taken", *lines])
 
     def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if n not in {"executor", "graph", "passes"}]
+        return [n for n in super().__dir__() if n not in {"executor", "explain_by", "graph", "passes"}]
 
     def __reduce__(self) -> Never:
         msg = (

@@ -85,6 +85,9 @@ class Subscription:
         assert self._first is not None
         return self._first.upper
 
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if n not in {"begin", "call", "end", "forget_first", "is_over", "wanted"}]
+
     def __repr__(self) -> str:
         called = "" if self.name is None else f" of {self.name!r}"
         over = ", closed" if self._is_over else ""
