@@ -6,7 +6,6 @@ in, `Stepper` takes steps, `Frontiers` knows how far the inputs and outputs are,
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -336,6 +335,8 @@ class Run:
 
     async def aadvance_to(self, time: Any, *, input: str | None = None) -> None:  # noqa: A002 - as `advance_to`
         """Do what `advance_to` does in another thread, for programs of asyncio: the loop goes on meanwhile."""
+        import asyncio  # noqa: PLC0415 - takes long to import, and its users have it
+
         await asyncio.to_thread(self.advance_to, time, input=input)
 
     async def aadvance(self) -> None:
@@ -344,6 +345,8 @@ class Run:
         Other methods of the run wait for the end of the step: call those that are not to block the loop in a thread
         too, as by ``asyncio.to_thread(run.insert, ...)``.
         """
+        import asyncio  # noqa: PLC0415 - as above
+
         await asyncio.to_thread(self.advance)
 
     @alone
