@@ -124,9 +124,8 @@ class StepLog:
         outputs = OutputShapes.of(graph).text()
         if self.passes is None:
             functions = require_same_functions(None, graph, str(self.folder), "")
-            self._base = Base(
-                uuid.uuid4().hex, keep, passes, description, None, None, functions, outputs, definition=definition
-            )
+            id_ = uuid.uuid4().hex
+            self._base = Base(id_, keep, passes, description, None, None, functions, outputs, definition=definition)
             nothing = Commit(number=0, step=0, sources={}, changelogs={}, shown=(), base=self._base)
             self._writing("nothing was begun", lambda: self._put(nothing))
             return
