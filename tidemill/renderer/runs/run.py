@@ -103,7 +103,7 @@ class Run:
     def insert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["collect"]) -> list[RefusedRow]: ...
     @alone
     def insert(self, name: str, rows: Any, *, time: Any = None, on_error: OnError = "raise") -> list[RefusedRow] | None:
-        """Add rows to an input: tuples or dicts, `read_parquet` or `read_csv`, or any table that speaks Arrow.
+        """Add rows to an input: tuples or dicts, files (`read_parquet` and its like), or any table that speaks Arrow.
 
         Tuples and lists go by position. What has names goes by these, in any order: dicts, named tuples, PySpark's
         rows, dataclasses, objects of attrs; and the columns of tables (Arrow, pandas, Polars, DuckDB's, other outputs'
