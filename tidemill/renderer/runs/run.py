@@ -35,6 +35,7 @@ from tidemill.renderer.runs.intake import Intake, OnError, require_key
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.pictures import READABLE, history_of, records_of, run_scene, updates_on_record
 from tidemill.renderer.runs.progress import watch
+from tidemill.renderer.runs.spans import span_of_each
 from tidemill.renderer.runs.step_events import StepEvents, StepInfo, require_limits
 from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.subscriptions import Subscription
@@ -589,6 +590,15 @@ class Run:
             msg = f"on_step({callback!r}): expected a function, which is called with a StepInfo after each step"
             raise TidemillError(msg)
         return self._stepper.listeners.add(callback)
+
+    def to_opentelemetry(self, tracer: Any | None = None) -> Callable[[], None]:
+        """Make each step that is taken a span of OpenTelemetry from now on; returns a function that ends this.
+
+        Its attributes are the flow's name, the step's number, and the frontiers after it. It is a child of the span in
+        which the step was taken. ``tracer`` is that named ``tidemill``, unless another one is given. Needs
+        OpenTelemetry (``pip install 'tidemill[otel]'``), and the program sets up where spans go.
+        """
+        return self.on_step(span_of_each(self.graph.name, tracer))
 
     @alone
     def live(self, name: str, *, limit: int = 20) -> Live:
