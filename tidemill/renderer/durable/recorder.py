@@ -199,7 +199,8 @@ class StepRecorder:
         steps, rows = self._log.steps_since_base, self._rows_since_base
         if steps < self._checkpoint_every and (rows <= _ROWS or rows <= self._executor.metrics().state_rows):
             return
-        self.checkpoint_soon()
+        with deferred():
+            self.checkpoint_soon()
 
     def checkpoint_at_the_end(self) -> None:
         if self._journal.rows or self._log.lost is not None or self._log.is_checkpointed:
