@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tidemill import errors, testing
 from tidemill.algorithms import graphs
-from tidemill.boundary.files import read_csv, read_parquet
+from tidemill.boundary.files import read_csv, read_json, read_parquet
 from tidemill.boundary.results import Rows, Updates
 from tidemill.boundary.sorting_out import RefusedRow
 from tidemill.collections.collection import Collection, Grouped
@@ -267,7 +267,7 @@ __all__ = [
     "ln", "load", "local_spark", "locate", "log", "log1p", "log2", "log10", "lower", "lpad", "ltrim",
     "make_date", "max_by", "md5", "median", "min_by", "minute", "mode", "month", "monthname", "next_day",
     "nth_value", "ntile", "nullif", "overlay", "percent_rank", "percentile", "percentile_disc", "pi", "pmod",
-    "power", "quarter", "radians", "rank", "read_changelog", "read_csv", "read_parquet", "read_state",
+    "power", "quarter", "radians", "rank", "read_changelog", "read_csv", "read_json", "read_parquet", "read_state",
     "regexp_extract", "regexp_like", "regexp_replace", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept",
     "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "render", "repeat", "replace", "reverse",
     "right", "row_number", "rpad", "rtrim", "second", "session", "sha1", "sha2", "shiftleft", "shiftright",

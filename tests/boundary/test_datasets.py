@@ -91,6 +91,10 @@ def test_urls():
     assert read({"v": "int64"}, tm.read_parquet("memory://in/*.parquet")) == [(0,), (1,), (2,)]
     assert read({"v": "int64"}, tm.read_parquet("memory://in/1.parquet")) == [(1,)]
     assert read({"v": "int64", "w": "string"}, tm.read_csv("memory://in/a.csv")) == [(7, "x"), (8, "y")]
+    with memory.open("/in/a.jsonl", "wb") as file:
+        file.write(b'{"v": 7}\n{"v": "8"}')
+    with pytest.raises(RowError, match="file 'memory:///in/a.jsonl', row 1: .* string"):
+        read({"v": "int64"}, tm.read_json("memory://in/*.jsonl"))
     with pytest.raises(RowError, match="no file 'memory://in/none.csv'"):
         read({"v": "int64"}, tm.read_csv("memory://in/none.csv"))
     with pytest.raises(RowError, match=r"file 'memory://in/1.parquet': it has the columns .* 'z' is missing"):

@@ -1,4 +1,4 @@
-"""Parquet and CSV files as input; errors name file, row and column."""
+"""Parquet files, CSV and JSON lines as input; errors name file, row and column."""
 
 import decimal
 import gzip
@@ -11,7 +11,8 @@ from support.running import start
 from support.tables import read_back
 
 import tidemill as tm
-from tidemill.boundary.files import read_csv, read_parquet
+from tidemill.boundary import files
+from tidemill.boundary.files import read_csv, read_json, read_parquet
 from tidemill.errors import RowError, SchemaError
 from tidemill.expressions.schema import Schema
 
@@ -171,3 +172,49 @@ def test_zeros_behind_the_places_of_a_decimal_are_no_loss(write):
     path = write("price\n1844674407370955161.500000000000000\n")
     prices = Schema.of({"price": "decimal(38,1)"})
     assert read_back(prices, read_csv(path)) == [(decimal.Decimal("1844674407370955161.5"),)]
+
+
+# -- JSON lines -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ('{"a":1,"b":"x"}\n{"b":null,"a":2,"z":[{}]}\n', [(1, "x"), (2, None)]),
+        ('\ufeff{"a":1}\r\n\r\n{"a":2,"b":"\\n"}', [(1, None), (2, "\n")]),
+        ("", []),
+        ("\n \n", []),
+        (gzip.compress(b'{"a":1}', mtime=0), [(1, None)]),
+    ],
+    ids=repr,
+)
+def test_json(write, text, rows):
+    path = write(text, "rows.jsonl.gz" if isinstance(text, bytes) else "rows.jsonl")
+    assert read_back(AB, read_json(path)) == rows
+    assert read_back(AB, read_json([str(path), path])) == rows * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a":1}\n\n{"a":2}\n{"a":"3"}\n', "row 2: .*changed from number to string"),
+        ('{"a":1}\n{"a":2.5}\n', "row 1: .*int64, couldn't parse:2.5"),
+        ('{"a":1}\n{"a":2', "row 1: "),
+        ('{"a":1}\n{"b":"x"}\n', "row 1: column a: int64 not null"),
+        ('{"a":1}\n[2]\n', "row 1: .*from object to array"),
+    ],
+)
+def test_json_that_is_refused(write, text, said):
+    path = write(text, "rows.jsonl")
+    with pytest.raises(RowError, match=f"(?s)file {re.escape(repr(str(path)))}, {said}") as raised:
+        read_back(AB, read_json(path))
+    assert raised.value.row_index == int(said[4])
+
+
+def test_json_of_more_blocks_than_one(write, monkeypatch):
+    monkeypatch.setattr(files, "_LARGEST_BLOCK", 100)
+    path = write("".join(f'{{"a":{i}}}\n' for i in range(500)), "rows.jsonl")
+    assert read_back(AB, read_json(path)) == [(i, None) for i in range(500)]
+    path = write("".join(f'{{"a":{i}}}\n' for i in range(500)) + '{"a":"x"}', "rows.jsonl")
+    with pytest.raises(RowError, match="row 500: "):
+        read_back(AB, read_json(path))

@@ -1,5 +1,7 @@
 """Any schema and rows through each boundary are what they were as tuples."""
 
+import json
+
 import duckdb
 import numpy as np
 import polars as pl
@@ -11,7 +13,7 @@ from support.running import examples, start
 from support.tables import VALUES, Array, Stream, batches, read_back, table_of
 
 import tidemill as tm
-from tidemill.boundary.files import read_csv, read_parquet
+from tidemill.boundary.files import read_csv, read_json, read_parquet
 from tidemill.boundary.results import Rows
 from tidemill.boundary.values import NAN
 
@@ -126,6 +128,16 @@ def test_csv(tmp_path_factory, batch):
     path = tmp_path_factory.mktemp("csv") / "rows.csv"
     csv.write_csv(table_of(batch), path)
     assert repr(read_back(schema, read_csv(path))) == repr(rows)
+
+
+@examples(15)
+@given(batches([t for t in VALUES if t != "binary"]))
+def test_json(tmp_path_factory, batch):
+    schema, rows = batch
+    path = tmp_path_factory.mktemp("json") / "rows.jsonl"
+    lines = [json.dumps(dict(zip(schema.names, row, strict=True)), default=str) for row in rows]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert repr(read_back(schema, read_json(path))) == repr(rows)
 
 
 @examples(15)

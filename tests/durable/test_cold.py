@@ -12,6 +12,7 @@ from support.running import embedded, examples
 
 import tidemill as tm
 from tidemill.errors import StateError
+from tidemill.renderer.durable import checksums
 from tidemill.renderer.durable import spill_files as coldfiles
 from tidemill.renderer.durable import spilled as spilled_files
 from tidemill.renderer.durable.last_commit import LastCommit
@@ -114,6 +115,31 @@ def test_a_key_costs_the_pages_it_is_on(tmp_path, monkeypatch):
         run.advance()
         assert len(pages) <= 4  # the right side's page is in memory now
         assert held < run.metrics().state_rows <= held + 20
+
+
+def test_opening_reads_no_file_that_was_spilled(tmp_path, monkeypatch):
+    """Nor the checksums of their blocks: the checkpoint, too, writes them down again as they were."""
+    flow = tm.Dataflow("spilled")
+    x = flow.input("x", {"k": "int64", "v": "int64"})
+    flow.output("sums", x.group_by("k").agg(s=tm.sum("v")))
+    with flow.start(tm.Embedded(tmp_path, in_memory=0)) as run:
+        run.insert("x", [(i, i) for i in range(50)])
+        run.advance()
+        run.checkpoint()
+    read: list[Any] = []
+    decode, mapped = checksums.base64.b85decode, coldfiles._mapped
+    monkeypatch.setattr(checksums.base64, "b85decode", lambda text: read.append(text) or decode(text))
+    monkeypatch.setattr(coldfiles, "_mapped", lambda path: read.append(path) or mapped(path))
+    with flow.start(tm.Embedded(tmp_path, in_memory=0)) as run:
+        run.checkpoint()
+        assert not read
+        run.insert("x", [(7, 1)])
+        run.advance()
+        assert (
+            len(read) == 4
+        )  # of the sums and the output a file, and its checksums; what the input holds is not needed
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        assert run.snapshot("sums").counts() == {(i, i + (i == 7)): 1 for i in range(50)}
 
 
 @pytest.mark.parametrize(("dtype", "value"), [("int64", int), ("string", lambda i: f"{i:05}"), ("float64", float)])

@@ -18,6 +18,7 @@ from support.running import scaled
 
 import tidemill as tm
 from tidemill.errors import ClosedRunError
+from tidemill.renderer.durable import recorder
 from tidemill.renderer.durable.spill_files import Layout, write_block
 from tidemill.renderer.durable.step_log import StepLog
 from tidemill.renderer.embedded.kernels.codec import Interner
@@ -45,6 +46,8 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "step": (put, lambda run: run.advance(), {}),
     "step and checkpoint": (put, lambda run: run.advance(), {"checkpoint_every": 1}),
     "step and spill": (put, lambda run: run.advance(), {"checkpoint_every": 1, "in_memory": 5}),
+    "load": (put, lambda run: run.advance(), {}),
+    "load and spill": (put, lambda run: run.advance(), {"in_memory": 5}),
     "checkpoint": (None, lambda run: run.checkpoint(), {}),
     "delivery": (None, lambda run: run.deliver("s", 1, put), {}),
     "rows": (None, put, {}),
@@ -89,8 +92,11 @@ def begun(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_an_interrupt_is_before_or_after(case, log, begun):
+def test_an_interrupt_is_before_or_after(case, log, begun, monkeypatch):
     """A `KeyboardInterrupt` each time, a run that goes on, and a folder that holds what the run says."""
+    if case.startswith("load"):
+        monkeypatch.setattr(recorder, "_CHECKPOINT", 3)
+        monkeypatch.setattr(recorder, "_LOADED", 100)
     do = CASES[case][1]
     _, run = begun("all", case, log=log)
     with run:

@@ -308,6 +308,16 @@ def test_an_expression_that_fails_on_rows_there_are(state):
     assert contents(shop(total=total), state, migrate="refuse") == {"total": TOTAL}
 
 
+def test_an_expression_that_fails_on_rows_of_steps_since_the_checkpoint(tmp_path):
+    with shop(total=total).start(tm.Embedded(tmp_path)) as run:
+        run.insert("orders", ROWS)
+        run.advance()
+    failing = shop(total=total, bad=lambda orders, _: orders.select(x="1 / (amount - 4)"))
+    with pytest.raises(StateError, match=r"(?s)what is new cannot take step 1 .*by zero.*: the state is as it was"):
+        failing.start(tm.Embedded(tmp_path))
+    assert contents(shop(total=total), tmp_path) == {"total": [("north", 7), ("south", 5)]}
+
+
 def test_changelogs_go_on(tmp_path):
     """Their files add up to what there is, before and after."""
     folder, log = tmp_path / "state", tmp_path / "log"

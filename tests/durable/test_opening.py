@@ -1,10 +1,12 @@
 """Opening a folder: what is read is what is looked at, whatever the number of steps and the size of the state."""
 
+import shutil
+
 import pytest
 
 import tidemill as tm
 from tidemill.errors import StateError
-from tidemill.renderer.durable import frames, log_reading
+from tidemill.renderer.durable import frames, log_reading, recorder
 from tidemill.renderer.embedded import array_file
 
 PARTS = 10
@@ -159,3 +161,38 @@ def test_opening_and_files_do_not_grow_with_the_steps(tmp_path, monkeypatch):
     assert files <= few_files + 5
     assert many_frames <= few_frames + 5
     assert log <= 2 * few_log
+
+
+@pytest.mark.parametrize("in_memory", [10**9, 500])
+def test_a_load_is_its_own_checkpoint(tmp_path, monkeypatch, in_memory):
+    """Else its rows, and what outputs changed by, would be written before the state is, and read again after a crash."""
+    monkeypatch.setattr(recorder, "_CHECKPOINT", 300)
+    folder, crashed, flow = tmp_path / "state", tmp_path / "crashed", tm.Dataflow("loaded")
+    x = flow.input("x", {"part": "int64", "k": "string", "v": "int64"})
+    flow.output("sums", x.group_by("k").agg(s=tm.sum("v")))
+    flow.output("all", x.filter("part > 0"))
+    with flow.start(tm.Embedded(folder, in_memory=in_memory)) as run:
+        reader = run.subscribe("sums", name="reader")
+        run.update("x", [(row, 5, 1) for row in rows(7000, 10)])
+        run.insert("x", rows(0, 4000))
+        run.advance()
+        assert len(list(folder.glob("checkpoint-*"))) == 1
+        (log,) = folder.glob("log-*")
+        assert log.stat().st_size < 30_000  # which has the dataflow, and no rows
+        shutil.copytree(folder, crashed)
+        run.insert("x", rows(4000, 200))  # a small step
+        run.advance()
+        assert len(list(folder.glob("log-*"))) == 1
+        assert len(list(folder.glob("checkpoint-*"))) == 1
+        expected = {name: run.snapshot(name).counts() for name in flow.graph.outputs}
+        changes = [batch for batch in reader if len(batch)]
+    monkeypatch.setattr(log_reading.Entry, "frame", None)  # nothing is repeated
+    (crashed / "lock").unlink()
+    with flow.start(tm.Embedded(crashed, in_memory=in_memory)) as run:
+        monkeypatch.undo()
+        assert [list(batch) for batch in run.subscribe("sums", name="reader")] == [list(changes[0])]
+        run.insert("x", rows(4000, 200))
+        run.advance()
+        assert {name: run.snapshot(name).counts() for name in flow.graph.outputs} == expected
+        run.advance_to(6)
+        assert len(run.snapshot("all")) == 3789

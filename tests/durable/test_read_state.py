@@ -38,6 +38,14 @@ def require_same(state, run):
         assert state.frontier(name) == run.frontier(name)
 
 
+def test_a_checkpoint_before_the_first_step_does_not_double_constants(tmp_path):
+    with build().start(tm.Embedded(tmp_path)) as run:
+        run.checkpoint()
+        assert not tm.read_state(tmp_path).snapshot("constant")
+        run.advance()
+        require_same(tm.read_state(tmp_path), run)
+
+
 @given(st.lists(st.tuples(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5), st.integers(-1, 2)), max_size=4),
                           st.sampled_from(["", "", "again", "checkpoint", "spill", "compact"])), max_size=8))  # fmt: skip
 def test_it_is_what_the_run_has_after_each_step(tmp_path_factory, steps):

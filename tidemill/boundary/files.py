@@ -1,4 +1,4 @@
-"""Paths that users name, and files as rows: Parquet and CSV, read with the schema of the input they are for."""
+"""Paths that users name, and files as rows: Parquet, CSV and JSON lines, with the schema of the input."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
 _WIDEST: Final = 76
 """The digits that Arrow's widest decimals have."""
+_LARGEST_BLOCK: Final = 1 << 26
+"""Bytes of JSON that are parsed at once; a line may be as long."""
 _CSV_PLACE: Final = re.compile(
     r"(?:In CSV column #(\d+): |CSV parse error: )Row #(\d+): (?:CSV conversion error to [^:]*: )?"
 )
@@ -199,6 +201,58 @@ class CsvFiles(_Files):
         return RowError(f"{where}, row {row}: {column}{message[match.end() :]}").about(row_index=row, column=name)
 
 
+@attrs.frozen
+class JsonFiles(_Files):
+    """Files of JSON lines as rows: what `read_json` returns."""
+
+    def _parsed(self, path: str, schema: Schema, where: str) -> pa.Table:
+        with opened(path, path) as there, pa.input_stream(there) as stream:
+            content = stream.read_buffer()
+        try:
+            table = _from_json(content, schema)
+        except pa.ArrowInvalid:  # once more, line by line: then it is known where, and Arrow takes no empty file
+            lines = [line for line in content.to_pybytes().splitlines() if line.strip()]
+            table = self._by_lines(pa.chunked_array([lines], pa.binary()), schema, where)
+        return checked_table(schema, table, where)
+
+    def _by_lines(self, lines: pa.ChunkedArray, schema: Schema, where: str) -> pa.Table:
+        def parsed(some: pa.ChunkedArray) -> pa.Table:
+            content = b"\n".join(some.to_pylist())
+            return _from_json(pa.py_buffer(content), schema) if content else _as_in_json(schema).empty_table()
+
+        try:
+            return parsed(lines)
+        except pa.ArrowInvalid:
+            row = first_failing(lines, parsed)
+        try:
+            return parsed(lines.slice(row, 1))
+        except pa.ArrowInvalid as error:
+            msg = f"{where}, row {row}: {str(error).removesuffix(' in row 0')}"
+            raise RowError(msg).about(row_index=row) from None
+
+
+def _from_json(content: pa.Buffer, schema: Schema) -> pa.Table:
+    from pyarrow import json  # noqa: PLC0415 - slow to import
+
+    parsing = json.ParseOptions(explicit_schema=_as_in_json(schema), unexpected_field_behavior="ignore")
+    options = json.ReadOptions(block_size=min(max(content.size, 1), _LARGEST_BLOCK))
+    table = json.read_json(pa.BufferReader(content), read_options=options, parse_options=parsing)
+    return table.cast(pa.schema([(f.name, f.dtype.arrow) for f in schema]))
+
+
+def _as_in_json(schema: Schema) -> pa.Schema:
+    """Return the types to parse with: Arrow's parser takes no text for dates and times of day, which have no other."""
+    return pa.schema([(f.name, _text_in_json(f.dtype.arrow)) for f in schema])
+
+
+def _text_in_json(dtype: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(dtype):
+        return pa.list_(_text_in_json(dtype.value_type))
+    if pa.types.is_struct(dtype):
+        return pa.struct([(f.name, _text_in_json(f.type)) for f in dtype])
+    return pa.string() if pa.types.is_date(dtype) or pa.types.is_time(dtype) else dtype
+
+
 def read_parquet(path: Paths, *, columns: Mapping[str, str] | None = None) -> ParquetFiles:
     """Return Parquet files as rows for ``insert``, ``delete``, ``upsert`` and ``apply``. Nothing is read yet.
 
@@ -260,6 +314,28 @@ def read_csv(
     return CsvFiles(_paths(path), types, delimiter, header, (nulls,) if isinstance(nulls, str) else tuple(nulls))
 
 
+def read_json(path: Paths) -> JsonFiles:
+    r"""Return files of JSON lines as rows for ``insert``, ``delete``, ``upsert`` and ``apply``. Nothing is read yet.
+
+    ``path`` is as for `read_csv`. A line is an object with the input's columns; one that a line lacks is NULL, and
+    others are left out. Dates, times and UUIDs are text, decimals numbers or text. Rows in errors are counted from 0,
+    without empty lines.
+
+    >>> import pathlib, tempfile, tidemill as tm
+    >>> from tidemill.boundary.files import read_json
+    >>> flow = tm.Dataflow()
+    >>> flow.output("x", flow.input("flights", {"origin": "string", "day": "date", "delays": "list<int64>"}))
+    >>> with tempfile.TemporaryDirectory() as folder, flow.start() as run:
+    ...     file = pathlib.Path(folder) / "flights.jsonl"
+    ...     _ = file.write_text('{"origin": "JFK", "day": "2013-01-02", "delays": [3, null]}\n{"origin": "LGA"}\n')
+    ...     run.insert("flights", read_json(file))
+    ...     run.advance()
+    ...     list(run.snapshot("x"))
+    [('JFK', datetime.date(2013, 1, 2), (3, None)), ('LGA', None, None)]
+    """
+    return JsonFiles(_paths(path))
+
+
 def _paths(path: Paths) -> tuple[str, ...]:
     given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     if not given:
@@ -276,7 +352,7 @@ def _found(paths: Sequence[str], where: str, *, folders: bool = False) -> list[s
             files += remote_files(path, where)
             continue
         if not folders and os.path.isdir(path):  # noqa: PTH112 - a string that may be a pattern
-            msg = f"{where}: {path!r} is a folder: say which files, as in {os.path.join(path, '*.csv')!r}"  # noqa: PTH118
+            msg = f"{where}: {path!r} is a folder: say which files, as in {os.path.join(path, '*')!r}"  # noqa: PTH118
             raise RowError(msg)
         found = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))  # noqa: PTH110, PTH207
         if not found:

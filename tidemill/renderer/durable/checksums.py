@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -26,7 +27,13 @@ class Checksums:
     """The size of a file, and the CRC-32 of each block of it."""
 
     size: int
-    blocks: Ints
+    text: str
+    """The blocks' as they are written down: whoever opens a state has those of all its files, and looks at few."""
+
+    @cached_property
+    def blocks(self) -> Ints:
+        """Those of the blocks."""
+        return np.frombuffer(base64.b85decode(self.text), "<u4").astype(np.int64)
 
     @classmethod
     def of(cls, path: Path) -> Self:
@@ -36,17 +43,17 @@ class Checksums:
             while block := file.read(BLOCK):
                 found.append(zlib.crc32(block))
                 size += len(block)
-        return cls(size, np.array(found, np.int64))
+        return cls(size, base64.b85encode(np.array(found, "<u4").tobytes()).decode())
 
     @classmethod
     def listed(cls, listing: Any) -> Self:
         """Return what was written down."""
-        size, blocks = listing
-        return cls(size, np.frombuffer(base64.b85decode(blocks), "<u4").astype(np.int64))
+        size, text = listing
+        return cls(size, text)
 
     def listing(self) -> list[Any]:
         """Return what is to be written down."""
-        return [self.size, base64.b85encode(self.blocks.astype("<u4").tobytes()).decode()]
+        return [self.size, self.text]
 
     def check(self, content: memoryview, start: int = 0, stop: int | None = None) -> None:
         """Raise `DamagedError` where a file with this content is not what it was, from one byte to another."""
@@ -62,6 +69,6 @@ class Checksums:
     def check_file(self, path: Path) -> None:
         """Raise `DamagedError` where a file is not what it was."""
         now = Checksums.of(path)
-        if now.size != self.size or (now.blocks != self.blocks).any():
+        if now.listing() != self.listing():
             msg = "its checksums are wrong"
             raise DamagedError(msg)

@@ -13,6 +13,7 @@ from tidemill.boundary.results import arrow_table
 from tidemill.boundary.rows import Batch
 from tidemill.dataflow.nodes import Input
 from tidemill.expressions.schema import Schema
+from tidemill.renderer.durable.frames import arrow_stream
 from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.runs.writes import Change, Queued, Writes, keys_of
 
@@ -111,11 +112,7 @@ def _change(node: Input, event: Mapping[str, Any], arrays: Mapping[str, Any]) ->
 
 
 def _packed(schema: Schema, batch: Batch) -> Any:
-    table = arrow_table(schema, batch) if isinstance(batch, list) else batch
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return np.frombuffer(sink.getvalue(), np.uint8)
+    return arrow_stream(arrow_table(schema, batch) if isinstance(batch, list) else batch)
 
 
 def _unpacked(schema: Schema, count: int, packed: Any) -> Batch:

@@ -109,7 +109,7 @@ class KeptChanges:
         name, checksum, _ = file
         if self._open is None or self._open[0] != name:
             self._close()
-            header, arrays = array_file.read(self._folder / name, checksum)
+            header, arrays = array_file.read(self._folder / name, checksum, later=True)
             self._open = name, arrays, header
         _, arrays, header = self._open
         for i, (output, lower, upper, rows) in enumerate(header["parts"]):

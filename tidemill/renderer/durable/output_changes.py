@@ -13,6 +13,7 @@ from tidemill.boundary.results import Updates, int64_array, parts_of
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.schema import Schema
+from tidemill.renderer.durable.frames import arrow_stream
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
 
@@ -62,11 +63,7 @@ def packed(updates: Updates) -> Any:
     """Return changes as bytes, in Arrow's stream format: the columns, the times, the diffs."""
     table, times, diffs = parts_of(updates)
     columns = [*table.columns, *map(int64_array, times), int64_array(diffs)]
-    table = pa.Table.from_arrays(columns, names=[str(i) for i in range(len(columns))])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return np.frombuffer(sink.getvalue(), np.uint8)
+    return arrow_stream(pa.Table.from_arrays(columns, names=[str(i) for i in range(len(columns))]))
 
 
 class StepChanges:

@@ -198,7 +198,7 @@ class ReadState:
 
     def _from_checkpoint(self, name: str, schema: Schema) -> _Contents:
         first, saved = self._entries[0].commit, self._checkpoint()
-        if saved is None:
+        if saved is None or not first.step:  # what constants came to is among the changes of the first step
             return _Contents(np.empty((len(schema) + 1, 0), np.int64), Interner(), first.number, first.step)
         interner, place = saved_interner(saved), saved.header["outputs"][name]
         key, k = f"operators/{place}/spine", len(schema)

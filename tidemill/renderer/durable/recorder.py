@@ -41,6 +41,9 @@ _ROW_REPEATED: Final = 10
 _STEP_REPEATED: Final = 1000
 _CHECKPOINT: Final = 100_000
 """What a step, and a checkpoint, take beside their rows."""
+_LOADED: Final = 3
+"""A step of more than `_CHECKPOINT` rows, and this part of the state's, is a load: its checkpoint takes no longer than
+its rows and what outputs changed by, which the end of the run would have made one of."""
 
 
 class StepRecorder:
@@ -100,7 +103,7 @@ class StepRecorder:
             msg = f"the changes of step {step} could not be written ({error}): {outcome}"
             raise StateError(msg) from error
         rest |= {"sources": sources, "changelogs": self._changelogs.listing(), "shown": moves}
-        if replayable:
+        if replayable and not self._is_load():
             events, arrays = self._journal.record()
             listing, packed = self._changes.record(self._executor.graph.outputs)
             frontiers = {node.name: frontier.elements for node, frontier in inputs.items()}
@@ -111,6 +114,8 @@ class StepRecorder:
             with self._checkpointing(), self._carrying_step():
                 log.commit_state(lambda path: self._save(path, inputs), **rest)
             self._rows_since_base = 0
+            if replayable:
+                self._checkpointed()
         self._changes.committed()
         self._journal.clear()
         self._changelogs.committed(moves)
@@ -133,8 +138,15 @@ class StepRecorder:
         self._changes.begin_with(changes)
         cursors = self._kept.started_anew(changes)
         self.commit(self._frontiers.inputs, self._log.last.sources, replayable=False, cursors=cursors)
-        self._large_changes.checkpointed()
         self._spill_store.may_sweep = True
+        self._checkpointed()
+
+    def _is_load(self) -> bool:
+        rows = self._journal.rows
+        return rows > _CHECKPOINT and _LOADED * rows >= self._executor.metrics().state_rows
+
+    def _checkpointed(self) -> None:
+        self._large_changes.checkpointed()
         self._spill_store.checkpointed()
 
     def lost(self, steps: int) -> str | None:
@@ -177,8 +189,7 @@ class StepRecorder:
 
         with self._checkpointing():
             self._log.checkpoint(flush_and_save)
-        self._large_changes.checkpointed()
-        self._spill_store.checkpointed()
+        self._checkpointed()
         self._journal.clear()
         self._rows_since_base = 0
 
@@ -188,7 +199,8 @@ class StepRecorder:
         steps, rows = self._log.steps_since_base, self._rows_since_base
         if steps < self._checkpoint_every and (rows <= _ROWS or rows <= self._executor.metrics().state_rows):
             return
-        self.checkpoint_soon()
+        with deferred():
+            self.checkpoint_soon()
 
     def checkpoint_at_the_end(self) -> None:
         if self._journal.rows or self._log.lost is not None or self._log.is_checkpointed:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 
 import attrs
 
-from tidemill.dataflow.fingerprint import is_same_dataflow, warn_of_unknown
+from tidemill.dataflow.fingerprint import are_same_functions, describe, difference, warn_of_unknown
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Watermark
@@ -128,18 +128,18 @@ def open_state(
         state = State.of(graph, keep, passes, in_memory, folder=log.folder, threads=threads, kept=kept)
         executor, frontiers, spill_store = state.executor, state.frontiers, state.spill_store
         now, prints = definition_of(executor, before)
-        migration = None
+        migration, description = None, tuple(describe(graph))
         if (
             migrate != "refuse"
             and before is not None
-            and not is_same_dataflow(log.base.graph, log.base.functions, graph)
+            and (difference(log.base.graph, description) or not are_same_functions(log.base.functions, graph))
         ):
             migration = Migration(executor, frontiers, spill_store, before, now, log.folder)
             if migrate == "ask":
                 _require_no_change(MigrationPlan.of(migration, log.checkpoint_content()), log.folder)
             for node, unsure in prints.unsure.values():
                 warn_of_unknown(str(log.folder), f"{node.where}: the function", unsure)
-        log.begin(graph, keep, passes, now.listing(), changes=migration is not None)
+        log.begin(graph, description, keep, passes, now.listing(), changes=migration is not None)
         start = perf_counter()
         rows = _recover(log, state, migration)
         if log.last.number:
@@ -314,6 +314,8 @@ def _recover(log: StepLog, state: State, migration: Migration | None) -> int:
                 f"{log.folder}: step {step} was taken and cannot be repeated ({error}): a function of the "
                 "dataflow is not what it was, or gives something else each time"
             )
+            if migration is not None:  # what is new fails
+                msg = f"{log.folder}: what is new cannot take step {step} ({error}): the state is as it was"
             raise StateError(msg) from error
         except OSError as error:
             msg = f"{log.folder}: state could not be read or written ({error}): {advice(error)}"

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import attrs
 
-from tidemill.dataflow.fingerprint import describe, difference, require_same_functions
+from tidemill.dataflow.fingerprint import difference, require_same_functions
 from tidemill.dataflow.graph import Graph
 from tidemill.errors import StateError
 from tidemill.renderer.durable import frames
@@ -110,6 +110,7 @@ class StepLog:
     def begin(
         self,
         graph: Graph,
+        description: tuple[str, ...],
         keep: int,
         passes: tuple[str, ...],
         definition: Mapping[str, Any] | None = None,
@@ -123,7 +124,7 @@ class StepLog:
         outputs = OutputShapes.of(graph).text()
         if self.passes is None:
             functions = require_same_functions(None, graph, str(self.folder), "")
-            description, id_ = tuple(describe(graph)), uuid.uuid4().hex
+            id_ = uuid.uuid4().hex
             self._base = Base(id_, keep, passes, description, None, None, functions, outputs, definition=definition)
             nothing = Commit(number=0, step=0, sources={}, changelogs={}, shown=(), base=self._base)
             self._writing("nothing was begun", lambda: self._put(nothing))
@@ -134,7 +135,7 @@ class StepLog:
                 "it: start it with these, or without passes="
             )
             raise StateError(msg)
-        different = difference(self.base.graph, graph)
+        different = difference(self.base.graph, description)
         if different is not None and not changes:
             msg = (
                 f"{self.folder} holds the state of another dataflow: {different}; start it with the flow it was "
@@ -149,8 +150,7 @@ class StepLog:
         else_do = "give this one another folder, and load that anew"
         before = None if changes else self.base.functions
         functions = require_same_functions(before, graph, str(self.folder), else_do)
-        said = tuple(describe(graph))
-        now = attrs.evolve(self.base, passes=passes, graph=said, functions=functions, definition=definition)
+        now = attrs.evolve(self.base, passes=passes, graph=description, functions=functions, definition=definition)
         self._base = attrs.evolve(now, outputs=outputs)
         self.sweep()
 

@@ -138,18 +138,14 @@ def _write_members(file: Any, header: Mapping[str, Any], arrays: Iterable[tuple[
     names = []
     # Interrupted in a member, the zip would raise something else as it is closed: Ctrl-C comes between them.
     with deferred(), zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, content in _between(_contents(arrays)):
-            archive.writestr(f"{name}.npy", content)
+        for name, given in _between(arrays):
+            array = np.ascontiguousarray(given)
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array_header_1_0(member, np.lib.format.header_data_from_array_1_0(array))
+                member.write(array.data)
             names.append(name)
         manifest = {"format": FORMAT, "version": VERSION, "header": header, "arrays": names}
         archive.writestr(_MANIFEST, json.dumps(manifest))
-
-
-def _contents(arrays: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, memoryview]]:
-    for name, array in arrays:
-        buffer = io.BytesIO()
-        np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
-        yield name, buffer.getbuffer()
 
 
 def _between(items: Iterable[T]) -> Iterator[T]:

@@ -90,7 +90,8 @@ class Saved:
 
         ``make_room`` is called after each of them, where not all of it is to be in memory.
         """
-        different = None if self.later else difference(self.header["graph"], compiled.graph)  # the log has said it
+        said = self.header["graph"]  # of a folder the log has said it
+        different = None if self.later else difference(said, describe(compiled.graph))
         if different is not None:
             msg = (
                 f"{self.path} was saved by another dataflow: {different}; load it with the flow it was made with, and "

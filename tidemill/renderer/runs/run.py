@@ -6,7 +6,6 @@ in, `Stepper` takes steps, `Frontiers` knows how far the inputs and outputs are,
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -36,6 +35,7 @@ from tidemill.renderer.runs.intake import Intake, OnError, require_key
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.pictures import READABLE, history_of, records_of, run_scene, updates_on_record
 from tidemill.renderer.runs.progress import watch
+from tidemill.renderer.runs.spans import span_of_each
 from tidemill.renderer.runs.step_events import StepEvents, StepInfo, require_limits
 from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.subscriptions import Subscription
@@ -104,7 +104,7 @@ class Run:
     def insert(self, name: str, rows: Any, *, time: Any = None, on_error: Literal["collect"]) -> list[RefusedRow]: ...
     @alone
     def insert(self, name: str, rows: Any, *, time: Any = None, on_error: OnError = "raise") -> list[RefusedRow] | None:
-        """Add rows to an input: tuples or dicts, `read_parquet` or `read_csv`, or any table that speaks Arrow.
+        """Add rows to an input: tuples or dicts, files (`read_parquet` and its like), or any table that speaks Arrow.
 
         Tuples and lists go by position. What has names goes by these, in any order: dicts, named tuples, PySpark's
         rows, dataclasses, objects of attrs; and the columns of tables (Arrow, pandas, Polars, DuckDB's, other outputs'
@@ -336,6 +336,8 @@ class Run:
 
     async def aadvance_to(self, time: Any, *, input: str | None = None) -> None:  # noqa: A002 - as `advance_to`
         """Do what `advance_to` does in another thread, for programs of asyncio: the loop goes on meanwhile."""
+        import asyncio  # noqa: PLC0415 - takes long to import, and its users have it
+
         await asyncio.to_thread(self.advance_to, time, input=input)
 
     async def aadvance(self) -> None:
@@ -344,6 +346,8 @@ class Run:
         Other methods of the run wait for the end of the step: call those that are not to block the loop in a thread
         too, as by ``asyncio.to_thread(run.insert, ...)``.
         """
+        import asyncio  # noqa: PLC0415 - as above
+
         await asyncio.to_thread(self.advance)
 
     @alone
@@ -586,6 +590,15 @@ class Run:
             msg = f"on_step({callback!r}): expected a function, which is called with a StepInfo after each step"
             raise TidemillError(msg)
         return self._stepper.listeners.add(callback)
+
+    def to_opentelemetry(self, tracer: Any | None = None) -> Callable[[], None]:
+        """Make each step that is taken a span of OpenTelemetry from now on; returns a function that ends this.
+
+        Its attributes are the flow's name, the step's number, and the frontiers after it. It is a child of the span in
+        which the step was taken. ``tracer`` is that named ``tidemill``, unless another one is given. Needs
+        OpenTelemetry (``pip install 'tidemill[otel]'``), and the program sets up where spans go.
+        """
+        return self.on_step(span_of_each(self.graph.name, tracer))
 
     @alone
     def live(self, name: str, *, limit: int = 20) -> Live:

@@ -229,8 +229,7 @@ class Stepper:
         if self.spill_store is not None:
             self.spill_store.make_room()
         if self._recorder is not None:
-            with deferred():
-                self._recorder.checkpoint_if_due()
+            self._recorder.checkpoint_if_due()
         self.executor.tidy()
 
     def _standing(self) -> str:

@@ -6,12 +6,11 @@ run as many as are wanted on the disk. A run without a folder keeps so many and 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -22,6 +21,9 @@ from tidemill.errors import MissedChangesError, StateError, TimeError, UnknownNa
 from tidemill.renderer.runs.executor import ChangesOnDisk, Cursor, Executor
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.lifecycle import Lifecycle
+
+if TYPE_CHECKING:
+    import asyncio
 
 MOST_KEPT: Final = 1_000_000
 """Updates of an output that a run without a folder keeps for subscribers that have not acknowledged them."""
@@ -121,6 +123,8 @@ class Subscription:
 
     async def __aiter__(self) -> AsyncIterator[Updates]:
         """Give batches as they come, until the run is closed. The loop is not blocked meanwhile."""
+        import asyncio  # noqa: PLC0415 - takes long to import, and its users have it
+
         await asyncio.to_thread(self._rewind)
         while True:
             batch = await asyncio.to_thread(self._next)
@@ -487,6 +491,8 @@ class Subscriptions:
 
     async def wait_async(self, subscription: Subscription) -> bool:
         """Wait until there may be more for a subscription; return False where there will not be."""
+        import asyncio  # noqa: PLC0415 - as above
+
         event = asyncio.Event()
         waiting = asyncio.get_running_loop(), event
         with self._changed:
