@@ -60,11 +60,15 @@ class Sink(abc.ABC):
         """Put these rows in the place of all, with the number of the refresh, both or neither."""
 
     def merge(self, changes: pa.Table, key: Sequence[str], owner: str, number: int) -> None:
-        """Take rows (with ``_change`` insert, update or delete), one of a key, with the number, both or neither."""
+        """Take rows, one of a key, with the number, both or neither. ``_change`` is insert, update, or delete."""
         raise NotImplementedError
 
     def append(self, changes: pa.Table, owner: str, number: int) -> None:
         """Add rows to a changelog, with the number of the refresh, both or neither."""
+        raise NotImplementedError
+
+    def rows(self) -> pa.Table:
+        """Return what is in it, where that may be a changelog."""
         raise NotImplementedError
 
     def state(self) -> Any:
