@@ -1,8 +1,8 @@
 """Killed again and again, do views lose or double anything? ``python tests/lib/support/killed_views.py --kills 100``.
 
 A process writes so many versions of a Delta table, with a refresh after each, and is sent SIGKILL at random moments and
-started again. In the end three sinks have to hold what is computed from all versions at once: one merged, one
-overwritten, one a changelog, in which a row written twice would show.
+started again. In the end four sinks have to hold what is computed from all versions at once: Delta tables, one merged
+and one a changelog, in which a row written twice would show; a table in DuckDB, merged; a file, overwritten.
 """
 
 import argparse
@@ -35,6 +35,7 @@ def declared(folder: Path) -> tm.Views:
     sums = rows.group_by("region").agg(total=tm.sum("amount"))
     views.view("merged", sums, to=tm.delta(folder / "merged"), key="region", write="merge")
     views.view("whole", sums, to=tm.files(folder / "whole.parquet"))
+    views.view("database", sums, to=tm.duckdb(folder / "views.duckdb", "sums"), key="region", write="merge")
     views.view("log", rows.filter("amount > 4"), to=tm.delta(folder / "log"), write="changelog")
     return views
 
@@ -76,12 +77,12 @@ def killed(folder: Path, *, versions: int, kills: int, seed: int) -> dict[str, A
         sums[row["region"]] += row["amount"]
     log = DeltaTable(folder / "log").to_pyarrow_table().drop_columns(["_refresh"]).to_pylist()
     expected = {
-        "merged": sorted(sums.items()),
-        "whole": sorted(sums.items()),
+        **dict.fromkeys(("merged", "whole", "database"), sorted(sums.items())),
         "log": sorted((r["id"], r["region"], r["amount"], "insert") for r in rows if r["amount"] > 4),
     }
     found = {
         "merged": sorted(tuple(r.values()) for r in DeltaTable(folder / "merged").to_pyarrow_table().to_pylist()),
+        "database": sorted(tuple(r.values()) for r in tm.duckdb(folder / "views.duckdb", "sums")().to_pylist()),
         "whole": sorted(tuple(r.values()) for r in pq.read_table(folder / "whole.parquet").to_pylist()),
         "log": sorted(tuple(r.values()) for r in log),
     }
