@@ -54,9 +54,8 @@ def run() -> int:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="tidemill") as folder, contextlib.chdir(folder):
         right = _Shop(random.Random(40)).play()  # noqa: S311 - a play, not a secret
-    print(
-        f"\n{'All views were right each time' if right else 'A VIEW WAS WRONG'}; {time.perf_counter() - began:.0f} s."
-    )
+    told = "All views were right each time" if right else "A VIEW WAS WRONG"
+    print(f"\n{told}; {time.perf_counter() - began:.0f} s.")
     return 0 if right else 1
 
 
@@ -123,17 +122,16 @@ class _Shop:
     def _kill(self) -> None:
         _say(
             f"Wednesday night: {MANY['a day']} more orders, and the job is killed (SIGKILL) between two tables",
-            "The versions to read were on the disk before anything was read, and each table keeps in the transaction of\n"
-            "its rows which refresh wrote it: so the next one goes on, and writes nothing twice.",
+            "The versions to read were on the disk before anything was read, and each table keeps, in the transaction\n"
+            "of its rows, which refresh wrote it: so the next one goes on, and writes nothing twice.",
         )
         self._append("orders", self._orders(MANY["a day"], day=3))
         first = Path("by_region", "_delta_log")
-        before, job = (
-            len(list(first.glob("*.json"))),
-            [sys.executable, "-m", "tidemill", "views", "job.py", "--refresh"],
-        )
+        before = len(list(first.glob("*.json")))
+        job = [sys.executable, "-m", "tidemill", "views", "job.py", "--refresh"]
         here = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-        with subprocess.Popen(job, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": here}) as child:
+        env = {**os.environ, "PYTHONPATH": here}
+        with subprocess.Popen(job, stdout=subprocess.DEVNULL, env=env) as child:  # noqa: S603 - our own program
             while child.poll() is None and len(list(first.glob("*.json"))) == before:
                 time.sleep(0.001)
             child.kill()
