@@ -1,5 +1,6 @@
 """Views over tables: each refresh leaves the tables as if they were computed anew, wherever it was cut off."""
 
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -237,6 +238,24 @@ def test_a_table_asked_for_anew_is_written_though_a_cut_off_refresh_did(tmp_path
     DeltaTable(tmp_path / "totals").delete()
     with lake.views() as views:
         assert views.refresh(full=["totals"]).views["totals"].way == "overwrite"
+        assert lake.found() == lake.expected()
+
+
+def test_a_state_that_was_restored_goes_on_though_tables_are_ahead_of_it(tmp_path):
+    lake = Lake(tmp_path)
+    lake.put([(1, "north", 1)])
+    with lake.views() as views:
+        views.refresh()
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    for id_ in (2, 3):
+        lake.put([(id_, "south", 3)])
+        with lake.views() as views:
+            views.refresh()
+    shutil.rmtree(tmp_path / "state")
+    shutil.move(tmp_path / "copy", tmp_path / "state")
+    lake.put([(3, "west", 5)])
+    with lake.views() as views:
+        assert views.refresh().number == 4
         assert lake.found() == lake.expected()
 
 

@@ -201,7 +201,8 @@ class Views:
         if plan is not None:
             number, name = plan["number"], plan["run"]
         else:
-            number = 1 + max(0 if last is None else last.number, 0 if found is None else found["number"])
+            numbers = [0 if last is None else last.number, 0 if found is None else found["number"]]
+            number = 1 + max(*numbers, *(n or 0 for n in self._reached().values()))  # the state may be an older copy
             run_before = found["run"] if found is not None else None if last is None else last.run
             name = f"run-{number}" if full or run_before is None else run_before
         run = self._open(name)  # which nobody else has open, from here on
@@ -298,8 +299,12 @@ class Views:
         """Return whether there is nothing new in the sources, the declarations, and the tables that are written."""
         if last.dataflow != self._declared() or last.versions != self._versions(last.versions):
             return False
+        return all(last.views[name].number == number for name, number in self._reached().items())
+
+    def _reached(self) -> dict[str, int | None]:
+        """Return for each view that is written which refresh wrote it last."""
         owner = self._journal.name()
-        return all(v.to is None or v.to.refresh(f"{owner}:{n}") == last.views[n].number for n, v in self._views.items())
+        return {n: v.to.refresh(f"{owner}:{n}") for n, v in self._views.items() if v.to is not None}
 
     def _open(self, name: str) -> Run:
         """Return the run of a folder, with a reader of each view that goes on where the last refresh was done."""
