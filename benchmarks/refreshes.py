@@ -47,7 +47,7 @@ DIMENSIONS = {"product": 1000, "shop": 100, "taker": 500}
 def refreshes(*, rows: int, shares: Sequence[float], write: str, steps: int) -> Figures:
     """Return for each share of orders that changed what a refresh takes, and what DuckDB does, by view and in all.
 
-    Each share twice: ``opened_s`` includes reading the state, as of a job that is started for it, ``refresh_s`` does not.
+    Each share twice: ``opened_s`` includes reading the state, as in a job that is started for it, ``refresh_s`` not.
     Before them are so many steps of the first share: the first one behind a load may be slower than those to come.
     """
     dice = np.random.default_rng(11)

@@ -245,6 +245,7 @@ from tidemill.renderer.spark.live import Spark
 from tidemill.views.delta import delta
 from tidemill.views.duckdb_tables import duckdb
 from tidemill.views.files import files
+from tidemill.views.for_spark import register_changelog
 from tidemill.views.postgres_tables import postgres
 from tidemill.views.snapshots import snapshot
 from tidemill.views.views import Views
@@ -270,7 +271,8 @@ __all__ = [
     "make_date", "max_by", "md5", "median", "min_by", "minute", "mode", "month", "monthname", "next_day",
     "nth_value", "ntile", "nullif", "overlay", "percent_rank", "percentile", "percentile_disc", "pi", "pmod",
     "postgres", "power", "quarter", "radians", "rank", "read_changelog", "read_csv", "read_parquet", "read_state",
-    "regexp_extract", "regexp_like", "regexp_replace", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept",
+    "regexp_extract", "regexp_like", "regexp_replace", "register_changelog", "regr_avgx", "regr_avgy",
+    "regr_count", "regr_intercept",
     "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "render", "repeat", "replace", "reverse",
     "right", "row_number", "rpad", "rtrim", "second", "session", "sha1", "sha2", "shiftleft", "shiftright",
     "shiftrightunsigned", "sign", "sin", "sinh", "size", "snapshot", "sort_array", "split", "split_part",

@@ -549,6 +549,37 @@ def test_the_log_of_a_changed_view_goes_on_with_the_difference(tmp_path):
     assert refreshed(20, full=["log"])[1] == [(5, "insert", i, w) for i, w in ((1, 1), (2, 40), (3, 60))]
 
 
+def test_a_changelog_of_files_has_one_for_each_refresh(tmp_path, monkeypatch):
+    write_deltalake(tmp_path / "orders", orders((1, "north", 1), (2, "south", 2)))
+
+    def refreshed(write="changelog", **options):
+        with tm.Views(tmp_path / "state") as views:
+            rows = views.source("orders", tm.delta(tmp_path / "orders"), key="id")
+            views.view("log", rows.select("id"), to=tm.files(tmp_path / "log"), write=write)
+            return views.refresh(**options)
+
+    def files():
+        return sorted(path.name for path in (tmp_path / "log").iterdir())
+
+    refreshed()
+    write_deltalake(tmp_path / "orders", orders((3, "south", 3)), mode="append")
+    with monkeypatch.context() as cutting:
+        cut(cutting, RefreshJournal, "done", after=False)
+        with pytest.raises(Cut):
+            refreshed()
+    refreshed()
+    assert files() == ["step-0000000002.parquet", "steps-0000000000-0000000001.parquet"]
+    assert [tuple(row.values()) for row in tm.read_changelog(tmp_path / "log").to_pylist()] == [
+        (1, "insert", 1), (2, "insert", 1), (3, "insert", 2),
+    ]  # fmt: skip
+    DeltaTable(tmp_path / "orders").delete("id = 1")
+    refreshed(full=["log"])
+    assert files() == ["steps-0000000000-0000000003.parquet"]
+    assert {row["_refresh"] for row in tm.read_changelog(tmp_path / "log").to_pylist()} == {3}
+    with pytest.raises(ViewError, match="its changelog to a folder"):
+        refreshed(write="auto")
+
+
 def test_what_a_refresh_reads_of_the_history_does_not_grow_with_it(tmp_path, monkeypatch):
     lake = Lake(tmp_path)
     lake.put([(1, "north", 1)])
@@ -589,6 +620,8 @@ def test_what_is_declared_wrongly_is_refused_at_once(tmp_path):
     cases: list[tuple[dict[str, Any], str]] = [
         ({"to": "out"}, "expected tm.delta"),
         ({"to": tm.files("x.parquet"), "write": "merge"}, "takes overwrite"),
+        ({"to": tm.files("x.parquet"), "write": "changelog"}, "takes overwrite"),
+        ({"to": tm.files("folder"), "write": "overwrite"}, "takes changelog"),
         ({"to": tm.delta("x"), "write": "merge"}, "needs key="),
         ({"write": "sometimes"}, "expected one of auto, merge, overwrite, changelog"),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,8 @@ from tidemill.errors import ViewError
 
 Version: TypeAlias = Any
 """A state of a source, as JSON: a number, or the files that are there."""
+CHANGE: Final = "_change"
+"""The column that says whether a row came or went."""
 
 
 class Source(abc.ABC):

@@ -17,14 +17,13 @@ from tidemill.errors import ViewError
 from tidemill.expressions.aggregate_functions import count
 from tidemill.flow import Dataflow
 from tidemill.views.journal import Written
-from tidemill.views.stores import Sink, plain
+from tidemill.views.stores import CHANGE, Sink, plain
 
 Way: TypeAlias = Literal["auto", "merge", "overwrite", "changelog"]
 WAYS: Final = ("auto", "merge", "overwrite", "changelog")
 DIFF: Final = "__diff"
 """What the column of diffs is called among the view's own."""
 TIME: Final = "__time"
-CHANGE: Final = "_change"
 REFRESH: Final = "_refresh"
 
 
