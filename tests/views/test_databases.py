@@ -9,7 +9,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import postgres
 
 import tidemill as tm
 from tidemill.errors import ViewError
@@ -22,12 +21,6 @@ KINDS = [pytest.param("duckdb"), pytest.param("postgres", marks=pytest.mark.slow
 
 class Cut(BaseException):
     """What ends a refresh in the middle, as a kill would."""
-
-
-@pytest.fixture(scope="session")
-def server():
-    with postgres.server() as conninfo:
-        yield conninfo
 
 
 NUMBERS = itertools.count()

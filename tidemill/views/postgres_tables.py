@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tidemill.errors import ViewError
 from tidemill.views.databases import DatabaseTable, quoted
+from tidemill.views.postgres_feed import PostgresFeed
 
 _SESSION: Final = "-c TimeZone=UTC -c DateStyle=ISO -c extra_float_digits=1"
 _TYPES: Final[list[tuple[Callable[[pa.DataType], bool], str]]] = [
@@ -36,7 +37,7 @@ _READ: Final = {
 """What types are in Arrow, beside numeric."""
 
 
-class _Postgres(DatabaseTable):
+class _Postgres(PostgresFeed, DatabaseTable):
     """A table of PostgreSQL: see `postgres`."""
 
     def __init__(self, conninfo: str, table: str) -> None:
@@ -130,8 +131,13 @@ def _library() -> Any:
     return psycopg
 
 
-def postgres(conninfo: str, table: str) -> DatabaseTable:
-    """Return a table of PostgreSQL for `Views`, as a sink, or as a source in ``tm.snapshot(tm.postgres(...))``.
+def postgres(conninfo: str, table: str) -> _Postgres:
+    """Return a table of PostgreSQL for `Views`, as a source read by what was committed, and as a sink.
+
+    As a source it needs ``key=``, its primary key, and a server with ``wal_level=logical``: a refresh reads what
+    logical replication has, from a publication and a slot that are made for it, and costs what changed. The server
+    keeps what was not read: drop the slot (``tidemill_...``) of a job that is no more. Without these rights or
+    settings, ``tm.snapshot(tm.postgres(...))`` compares all of it.
 
     As a sink its rows and the refresh's number, in the table ``tidemill_refreshes`` beside it, are put in one
     transaction. Merging costs what changed, by an index on the key, which is made where there is none. That somebody

@@ -21,6 +21,9 @@ CHANGE: Final = "_change"
 class Source(abc.ABC):
     """A table whose states have versions."""
 
+    needs_key = False
+    """Whether its changes are told by a key."""
+
     @abc.abstractmethod
     def schema(self) -> pa.Schema:
         """Return the columns that it has now."""
@@ -40,8 +43,8 @@ class Source(abc.ABC):
     def fix(self, version: Version) -> None:  # noqa: B027 - most keep their versions themselves
         """Have a version that was there just now stay readable until the refresh is done."""
 
-    def keep_in(self, folder: Path) -> None:  # noqa: B027 - as above
-        """Keep in a folder, which need not be there, what the table itself does not keep."""
+    def keep_in(self, folder: Path, key: Sequence[str]) -> None:  # noqa: B027 - as above
+        """Keep in a folder, which need not be there, what the table itself does not keep; rows are told by the key."""
 
     def forget(self, until: Version) -> None:  # noqa: B027 - as above
         """Release what was kept of versions before one, which no refresh will ask for any more."""

@@ -94,18 +94,21 @@ class Views:
         schema: SchemaLike | None = None,
         watermark: Any = None,
     ) -> Collection:
-        """Return the rows of a table, `delta`, `files` or `snapshot`, as a collection.
+        """Return the rows of a table, `delta`, `files`, `postgres` or `snapshot`, as a collection.
 
         ``key`` names the columns that tell its rows apart, where there are such: a row then takes the place of that
         with its key. ``schema`` is taken from the table if nothing is said; columns that it does not name are left out.
         """
         if not isinstance(store, Source):
-            msg = f"views.source({name!r}, {store!r}): expected tm.delta(...), tm.files(...) or tm.snapshot(...)"
+            msg = f"views.source({name!r}, {store!r}): expected one of tm.delta, tm.files, tm.postgres, tm.snapshot"
             raise ViewError(msg)
-        store.keep_in(self._folder / "sources" / quote(name, safe=""))
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        if store.needs_key and not keys:
+            msg = f"views.source({name!r}, {store}): expected key=[...], the columns of its primary key"
+            raise ViewError(msg)
+        store.keep_in(self._folder / "sources" / quote(name, safe=""), keys)
         columns = schema_like(without_zones(store.schema())) if schema is None else schema
         made = self.flow.input(name, columns, key=key, watermark=watermark)
-        keys = (key,) if isinstance(key, str) else tuple(key or ())
         self._sources[name] = _Declared(store, pa.schema([(f.name, f.dtype.arrow) for f in made.schema]), keys)
         return made
 
@@ -125,7 +128,7 @@ class Views:
         the table has a row for each row that came or went, with ``_change`` (insert, delete) and ``_refresh``.
         """
         if to is not None and not isinstance(to, Sink):
-            msg = f"views.view({name!r}, ..., to={to!r}): expected tm.delta(...) or tm.files(...)"
+            msg = f"views.view({name!r}, ..., to={to!r}): expected one of tm.delta, tm.files, tm.duckdb, tm.postgres"
             raise ViewError(msg)
         keys = (key,) if isinstance(key, str) else tuple(key or ())
         self._require_own_table(name, to)

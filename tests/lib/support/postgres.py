@@ -36,7 +36,7 @@ def server() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))  # a short path: sockets have names of 107 characters
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
-    data, options = folder / "data", f"-k {folder} -c listen_addresses='' -c fsync=off"
+    data, options = folder / "data", f"-k {folder} -c listen_addresses='' -c fsync=off -c wal_level=logical"
     control = [programs / "pg_ctl", "-D", data]
     try:
         _ran(programs / "initdb", "-D", data, "-A", "trust", "-U", "tidemill", "-E", "UTF8", cwd=folder)

@@ -45,7 +45,7 @@ class ChangelogSource(DataSource):  # type: ignore[misc]  # PySpark's types are 
         return Path(self.options["path"])
 
 
-class _Files:
+class _ChangelogFiles:
     """What reads files of a folder as Arrow."""
 
     def __init__(self, folder: Path, schema: Any) -> None:
@@ -58,12 +58,12 @@ class _Files:
         yield from table.select(schema.names).cast(schema).to_batches()
 
 
-class _ChangelogReader(_Files, DataSourceReader):  # type: ignore[misc]  # as above
+class _ChangelogReader(_ChangelogFiles, DataSourceReader):  # type: ignore[misc]  # as above
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(str(file.path)) for file in _files(self._folder)]
 
 
-class _ChangelogStream(_Files, DataSourceStreamReader):  # type: ignore[misc]  # as above
+class _ChangelogStream(_ChangelogFiles, DataSourceStreamReader):  # type: ignore[misc]  # as above
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - PySpark's name
         return {"step": _BEFORE}
 
