@@ -108,7 +108,7 @@ class PostgresFeed(Source):
         query = f"SELECT 1 FROM {table} WHERE {column} = %s"  # noqa: S608 - our own names
         return bool(connection.execute(query, [self._slot]).fetchall())
 
-    def _by_key(self, change: _Change) -> Iterator[tuple[tuple[str | None, ...], Values | None]]:
+    def _by_key(self, change: _FeedChange) -> Iterator[tuple[tuple[str | None, ...], Values | None]]:
         """Yield the keys that a change is of, each with its row from then on."""
         if change.relation is None:
             what = "it was truncated"
@@ -137,7 +137,7 @@ class PostgresFeed(Source):
 
 
 @attrs.frozen
-class _Relation:
+class _FeedRelation:
     """A table as the feed describes it."""
 
     columns: Sequence[str]
@@ -147,15 +147,15 @@ class _Relation:
 
 
 @attrs.frozen
-class _Change:
+class _FeedChange:
     """A row that changed: as it was, where that or its key was sent, and as it is; without a relation all went."""
 
-    relation: _Relation | None
+    relation: _FeedRelation | None
     old: Values | None = None
     new: Values | None = None
 
 
-class _Message:
+class _FeedMessage:
     """A message, read from its beginning."""
 
     def __init__(self, data: bytes) -> None:
@@ -179,7 +179,7 @@ class _Message:
         found, self._at = self._data[self._at : end].decode(), end + 1
         return found
 
-    def row(self, relation: _Relation) -> Values:
+    def row(self, relation: _FeedRelation) -> Values:
         """Return a row; large values that did not change are not in it."""
         found: dict[str, str | None] = {}
         for _, name in zip(range(self.take("h")), relation.columns, strict=True):
@@ -198,12 +198,12 @@ def _committed(data: bytes) -> int:
     return int(struct.unpack_from("!Q", data, 10)[0])
 
 
-def _transactions(messages: Sequence[bytes], since: int, until: int) -> Iterator[_Change]:
+def _transactions(messages: Sequence[bytes], since: int, until: int) -> Iterator[_FeedChange]:
     """Yield what transactions changed that were committed between two places in the log, in their order."""
-    relations: dict[int, _Relation] = {}
-    changes: list[_Change] = []
+    relations: dict[int, _FeedRelation] = {}
+    changes: list[_FeedChange] = []
     for data in messages:
-        message = _Message(data)
+        message = _FeedMessage(data)
         kind = message.char()
         if kind == "C":
             if since < _committed(data) <= until:
@@ -213,27 +213,27 @@ def _transactions(messages: Sequence[bytes], since: int, until: int) -> Iterator
             number = message.take("I")
             relations[number] = _relation(message)
         elif kind == "T":
-            changes.append(_Change(None))
+            changes.append(_FeedChange(None))
         elif kind in "IUD":
             changes.append(_change(message, relations[message.take("I")]))
 
 
-def _relation(message: _Message) -> _Relation:
+def _relation(message: _FeedMessage) -> _FeedRelation:
     message.text(), message.text()
     is_full = message.char() == "f"
     columns = []
     for _ in range(message.take("h")):
         columns.append((message.take("B"), message.text()))
         message.take("I"), message.take("i")
-    return _Relation([name for _, name in columns], [name for flags, name in columns if flags & 1], is_full)
+    return _FeedRelation([name for _, name in columns], [name for flags, name in columns if flags & 1], is_full)
 
 
-def _change(message: _Message, relation: _Relation) -> _Change:
+def _change(message: _FeedMessage, relation: _FeedRelation) -> _FeedChange:
     old, kind = None, message.char()
     if kind in "KO":
         old = message.row(relation)
         kind = message.char() if message.has_more() else ""
-    return _Change(relation, old, message.row(relation) if kind == "N" else None)
+    return _FeedChange(relation, old, message.row(relation) if kind == "N" else None)
 
 
 def _typed(rows: Sequence[Values], schema: pa.Schema) -> pa.Table:
