@@ -246,6 +246,7 @@ from tidemill.views.delta import delta
 from tidemill.views.duckdb_tables import duckdb
 from tidemill.views.files import files
 from tidemill.views.for_spark import register_changelog
+from tidemill.views.iceberg_tables import iceberg
 from tidemill.views.postgres_tables import postgres
 from tidemill.views.snapshots import snapshot
 from tidemill.views.views import Views
@@ -265,8 +266,8 @@ __all__ = [
     "date_diff", "date_format", "date_from_unix_date", "date_sub", "date_trunc", "datediff", "day", "dayname",
     "dayofweek", "dayofyear", "degrees", "delta", "dense_rank", "desc", "div", "duckdb", "element_at", "errors", "exp",
     "expm1", "expr", "extract", "files", "first", "first_value", "floor", "format_string", "get",
-    "get_json_object", "graphs", "greatest", "hash64", "hour", "hypot", "ilike", "initcap", "instr", "interval",
-    "isnan", "join_all", "lag", "last", "last_day", "last_value", "lead", "least", "left", "length", "lit",
+    "get_json_object", "graphs", "greatest", "hash64", "hour", "hypot", "iceberg", "ilike", "initcap", "instr",
+    "interval", "isnan", "join_all", "lag", "last", "last_day", "last_value", "lead", "least", "left", "length", "lit",
     "ln", "load", "local_spark", "locate", "log", "log1p", "log2", "log10", "lower", "lpad", "ltrim",
     "make_date", "max_by", "md5", "median", "min_by", "minute", "mode", "month", "monthname", "next_day",
     "nth_value", "ntile", "nullif", "overlay", "percent_rank", "percentile", "percentile_disc", "pi", "pmod",
