@@ -1,4 +1,4 @@
-"""Tables of Iceberg, by the library ``pyiceberg``: sources with snapshots, and sinks whose snapshots say the refresh."""
+"""Tables of Iceberg, by the library ``pyiceberg``: sources with snapshots; sinks whose snapshots say the refresh."""
 
 from __future__ import annotations
 
