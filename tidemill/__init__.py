@@ -243,7 +243,11 @@ from tidemill.renderer.runs.step_events import StepInfo
 from tidemill.renderer.runs.subscriptions import Subscription
 from tidemill.renderer.spark.live import Spark
 from tidemill.views.delta import delta
+from tidemill.views.duckdb_tables import duckdb
 from tidemill.views.files import files
+from tidemill.views.for_spark import register_changelog
+from tidemill.views.iceberg_tables import iceberg
+from tidemill.views.postgres_tables import postgres
 from tidemill.views.snapshots import snapshot
 from tidemill.views.views import Views
 
@@ -260,15 +264,16 @@ __all__ = [
     "coalesce", "col", "collect_list", "collect_set", "concat", "concat_ws", "corr", "cos", "cosh", "cot",
     "count", "count_distinct", "count_if", "covar_pop", "covar_samp", "crc32", "cume_dist", "date_add",
     "date_diff", "date_format", "date_from_unix_date", "date_sub", "date_trunc", "datediff", "day", "dayname",
-    "dayofweek", "dayofyear", "degrees", "delta", "dense_rank", "desc", "div", "element_at", "errors", "exp",
+    "dayofweek", "dayofyear", "degrees", "delta", "dense_rank", "desc", "div", "duckdb", "element_at", "errors", "exp",
     "expm1", "expr", "extract", "files", "first", "first_value", "floor", "format_string", "get",
-    "get_json_object", "graphs", "greatest", "hash64", "hour", "hypot", "ilike", "initcap", "instr", "interval",
-    "isnan", "join_all", "lag", "last", "last_day", "last_value", "lead", "least", "left", "length", "lit",
+    "get_json_object", "graphs", "greatest", "hash64", "hour", "hypot", "iceberg", "ilike", "initcap", "instr",
+    "interval", "isnan", "join_all", "lag", "last", "last_day", "last_value", "lead", "least", "left", "length", "lit",
     "ln", "load", "local_spark", "locate", "log", "log1p", "log2", "log10", "lower", "lpad", "ltrim",
     "make_date", "max_by", "md5", "median", "min_by", "minute", "mode", "month", "monthname", "next_day",
     "nth_value", "ntile", "nullif", "overlay", "percent_rank", "percentile", "percentile_disc", "pi", "pmod",
-    "power", "quarter", "radians", "rank", "read_changelog", "read_csv", "read_json", "read_parquet", "read_state",
-    "regexp_extract", "regexp_like", "regexp_replace", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept",
+    "postgres", "power", "quarter", "radians", "rank", "read_changelog", "read_csv", "read_json", "read_parquet",
+    "read_state", "regexp_extract", "regexp_like", "regexp_replace", "register_changelog", "regr_avgx", "regr_avgy",
+    "regr_count", "regr_intercept",
     "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "render", "repeat", "replace", "reverse",
     "right", "row_number", "rpad", "rtrim", "second", "session", "sha1", "sha2", "shiftleft", "shiftright",
     "shiftrightunsigned", "sign", "sin", "sinh", "size", "snapshot", "sort_array", "split", "split_part",

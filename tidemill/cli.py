@@ -62,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     engines = ("embedded", "reference", "spark")
     demo.add_argument("--engine", choices=engines, default="embedded", help="what keeps the results")
     demo.add_argument("--sql", action="store_true", help="a shop in SQL instead: a script of 60 lines, and its answers")
+    told = "a lake of Delta tables instead, and a nightly job: late rows, a changed view, a kill"
+    demo.add_argument("--views", action="store_true", help=told)
     demo.set_defaults(command=_demo)
     sql = commands.add_parser(
         "sql",
@@ -190,6 +192,11 @@ def _demo(arguments: argparse.Namespace) -> int:
 
         script = Path(__file__).parent / "demo" / "shop.sql"
         return run_script(script.read_text(encoding="utf-8"), SqlSession(), echo=True)
+    if arguments.views:
+        from tidemill.demo import views  # noqa: PLC0415 - as above
+
+        views.require_extras()
+        return views.run()
     from tidemill.demo.data import require_extras  # noqa: PLC0415 - the command line starts without what it may not need
 
     require_extras()

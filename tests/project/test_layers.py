@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "shell": DATA | {"collections", "renderer/runs", "sql", "flow"},
     "views": FLOW | {"flow"},
     TOP: FLOW | {"flow", "testing", "shell", "views"},  # %load_ext tidemill
-    "demo": FLOW | {"flow", TOP},
+    "demo": FLOW | {"flow", "views", TOP},
     "cli": {"errors", "demo", "renderer/diagram", "renderer/durable", "shell", "views", TOP},
     "__main__": {"cli"},
 }

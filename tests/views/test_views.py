@@ -1,5 +1,6 @@
 """Views over tables: each refresh leaves the tables as if they were computed anew, wherever it was cut off."""
 
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -240,6 +241,24 @@ def test_a_table_asked_for_anew_is_written_though_a_cut_off_refresh_did(tmp_path
         assert lake.found() == lake.expected()
 
 
+def test_a_state_that_was_restored_goes_on_though_tables_are_ahead_of_it(tmp_path):
+    lake = Lake(tmp_path)
+    lake.put([(1, "north", 1)])
+    with lake.views() as views:
+        views.refresh()
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    for id_ in (2, 3):
+        lake.put([(id_, "south", 3)])
+        with lake.views() as views:
+            views.refresh()
+    shutil.rmtree(tmp_path / "state")
+    shutil.move(tmp_path / "copy", tmp_path / "state")
+    lake.put([(3, "west", 5)])
+    with lake.views() as views:
+        assert views.refresh().number == 4
+        assert lake.found() == lake.expected()
+
+
 def test_a_refresh_twice_at_once_is_refused(tmp_path):
     lake = Lake(tmp_path)
     with lake.views() as first, lake.views() as second:
@@ -395,7 +414,7 @@ def test_a_refresh_that_failed_and_one_in_full_double_nothing(tmp_path):
         views.view("o", views.source("orders", tm.delta(tmp_path / "orders")), to=tm.delta(tmp_path / "o"), key=key)
         return views
 
-    with declared("region") as views, pytest.raises(ViewError, match="two rows have the key"):
+    with declared("region") as views, pytest.raises(ViewError, match="2 rows have the key"):
         views.refresh()
     with declared("id") as views:
         views.refresh(full=True)
@@ -442,8 +461,142 @@ def test_two_rows_of_one_key_are_refused(tmp_path):
     with tm.Views(tmp_path / "state") as views:
         source = views.source("orders", tm.delta(tmp_path / "orders"))
         views.view("o", source, to=tm.delta(tmp_path / "o"), key="region")
-        with pytest.raises(ViewError, match=r"view 'o': two rows have the key \{'region': 'north'\}"):
+        with pytest.raises(ViewError, match=r"view 'o': 2 rows have the key \{'region': 'north'\}"):
             views.refresh()
+
+
+@pytest.mark.parametrize("write", ["auto", "merge", "overwrite", "changelog"])
+def test_a_second_row_of_a_key_is_refused_whole_until_it_is_gone(tmp_path, write):
+    write_deltalake(tmp_path / "orders", orders((1, "north", 1), (2, "south", 2)))
+
+    def declared():
+        views = tm.Views(tmp_path / "state")
+        rows = views.source("orders", tm.delta(tmp_path / "orders"))
+        views.view("first", rows.agg(n=tm.count()), to=tm.delta(tmp_path / "first"), write="changelog")
+        views.view("o", rows, to=tm.delta(tmp_path / "o"), key="id", write=write)
+        return views
+
+    with declared() as views:
+        views.refresh()
+    write_deltalake(tmp_path / "orders", orders((1, "west", 5), (3, "west", 3)), mode="append")
+    for _ in range(2):  # another process is told so too, and nothing is delivered twice
+        with declared() as views:
+            with pytest.raises(ViewError, match=r"view 'o': 2 rows have the key \{'id': 1\}.*No table was written"):
+                views.refresh()
+            assert "refresh 2 was refused" in views.status() or "refresh 3 was refused" in views.status()
+    assert [DeltaTable(tmp_path / name).version() for name in ("first", "o")] == [0, 0]
+    DeltaTable(tmp_path / "orders").delete("id = 1 AND region = 'north'")
+    with declared() as views:
+        done = views.refresh()
+        assert done.views["o"].changed == 3  # one row for another, and one more
+        assert not views.refresh().is_new
+    log = DeltaTable(tmp_path / "o").to_pyarrow_table().to_pylist()
+    signs = Counter()
+    for row in log:
+        signs[row["id"], row["region"]] += -1 if row.get("_change") == "delete" else 1
+    assert +signs == Counter([(1, "west"), (2, "south"), (3, "west")])
+    assert sorted(DeltaTable(tmp_path / "first").to_pyarrow_table()["n"].to_pylist()) == [2, 2, 3]
+
+
+def test_a_source_that_fails_behind_a_refusal_doubles_nothing(tmp_path, monkeypatch):
+    pq.write_table(orders((1, "north", 1)), tmp_path / "a.parquet")
+    with tm.Views(tmp_path / "state") as views:
+        rows = views.source("rows", tm.files(tmp_path / "*.parquet"))
+        views.view("o", rows, to=tm.delta(tmp_path / "o"), key="id")
+        views.view("n", rows.agg(n=tm.count()))
+        views.refresh()
+        pq.write_table(orders((1, "south", 1)), tmp_path / "b.parquet")
+        with pytest.raises(ViewError, match="2 rows have the key"):
+            views.refresh()
+        pq.write_table(orders((2, "south", 1)), tmp_path / "c.parquet")
+        with monkeypatch.context() as failing:
+            failing.setattr(
+                tm.Run, "deliver", lambda *_: next(iter(views._sources["rows"].source.changes({"z": 1}, {})))
+            )
+            with pytest.raises(ViewError, match="z is gone"):
+                views.refresh()
+        with pytest.raises(ViewError, match="2 rows have the key"):
+            views.refresh()
+        assert list(views.snapshot("n")) == [(3,)]
+
+
+def test_the_log_of_a_changed_view_goes_on_with_the_difference(tmp_path):
+    write_deltalake(tmp_path / "orders", orders((1, "north", 1), (2, "south", 2)))
+
+    def refreshed(more, **options):
+        with tm.Views(tmp_path / "state") as views:
+            rows = views.source("orders", tm.delta(tmp_path / "orders"), key="id")
+            worth = rows.select("id", worth=f"amount * {more} - if(id = 1, {more} - 1, 0)")
+            views.view("log", options.pop("also", lambda c: c)(worth), to=tm.delta(tmp_path / "log"), write="changelog")
+            done = views.refresh(**options)
+            assert not views.refresh().is_new
+        log = DeltaTable(tmp_path / "log").to_pyarrow_table().to_pylist()
+        return done.views["log"], sorted((r["_refresh"], r["_change"], r["id"], r["worth"]) for r in log)
+
+    before = [(1, "insert", 1, 1), (1, "insert", 2, 2)]
+    assert refreshed(1)[1] == before
+    before += [(2, "delete", 2, 2), (2, "insert", 2, 20)]  # the row that is the same is not told again
+    done, log = refreshed(10)
+    assert (done.way, done.changed, log) == ("changelog", 2, before)
+    write_deltalake(tmp_path / "orders", orders((3, "south", 3)), mode="append")
+    before += [(3, "delete", 2, 20), (3, "insert", 2, 40), (3, "insert", 3, 60)]
+    assert refreshed(20)[1] == before
+    with pytest.raises(
+        ViewError, match=r"id int64, worth int64, n int64 now, and its changelog .* id int64, worth int64:"
+    ):
+        refreshed(20, also=lambda c: c.with_columns(n="id"))
+    assert refreshed(20)[1] == before  # the declaration as it was
+    assert refreshed(20, full=["log"])[1] == [(5, "insert", i, w) for i, w in ((1, 1), (2, 40), (3, 60))]
+
+
+def test_a_changelog_of_files_has_one_for_each_refresh(tmp_path, monkeypatch):
+    write_deltalake(tmp_path / "orders", orders((1, "north", 1), (2, "south", 2)))
+
+    def refreshed(write="changelog", **options):
+        with tm.Views(tmp_path / "state") as views:
+            rows = views.source("orders", tm.delta(tmp_path / "orders"), key="id")
+            views.view("log", rows.select("id"), to=tm.files(tmp_path / "log"), write=write)
+            return views.refresh(**options)
+
+    def files():
+        return sorted(path.name for path in (tmp_path / "log").iterdir())
+
+    refreshed()
+    write_deltalake(tmp_path / "orders", orders((3, "south", 3)), mode="append")
+    with monkeypatch.context() as cutting:
+        cut(cutting, RefreshJournal, "done", after=False)
+        with pytest.raises(Cut):
+            refreshed()
+    refreshed()
+    assert files() == ["step-0000000002.parquet", "steps-0000000000-0000000001.parquet"]
+    assert [tuple(row.values()) for row in tm.read_changelog(tmp_path / "log").to_pylist()] == [
+        (1, "insert", 1), (2, "insert", 1), (3, "insert", 2),
+    ]  # fmt: skip
+    DeltaTable(tmp_path / "orders").delete("id = 1")
+    refreshed(full=["log"])
+    assert files() == ["steps-0000000000-0000000003.parquet"]
+    assert {row["_refresh"] for row in tm.read_changelog(tmp_path / "log").to_pylist()} == {3}
+    with pytest.raises(ViewError, match="its changelog to a folder"):
+        refreshed(write="auto")
+
+
+def test_what_a_refresh_reads_of_the_history_does_not_grow_with_it(tmp_path, monkeypatch):
+    lake = Lake(tmp_path)
+    lake.put([(1, "north", 1)])
+    with lake.views() as views:
+        views.refresh()
+    history = tmp_path / "state" / "history.jsonl"
+    (line,) = history.read_bytes().splitlines()
+    history.write_bytes(b"no refresh\n" * 100_000 + line + b"\n" + line[:40])  # and what a crash left
+    lake.put([(2, "north", 1)])
+    with lake.views() as views:
+        assert views.refresh().number == 2
+        assert not views.refresh().is_new
+        assert "view totals" in views.explain()
+        assert lake.found() == lake.expected()
+    lines = history.read_bytes().splitlines()
+    assert len(lines) == 100_002
+    assert lines[-2] == line
 
 
 def test_a_column_that_is_gone_is_named(tmp_path):
@@ -465,15 +618,17 @@ def test_what_is_declared_wrongly_is_refused_at_once(tmp_path):
     pq.write_table(orders((1, "north", 1)), tmp_path / "a.parquet")
     rows = views.source("rows", tm.files(tmp_path / "a.parquet"))
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"to": "out"}, "expected tm.delta"),
+        ({"to": "out"}, "expected one of tm.delta"),
         ({"to": tm.files("x.parquet"), "write": "merge"}, "takes overwrite"),
+        ({"to": tm.files("x.parquet"), "write": "changelog"}, "takes overwrite"),
+        ({"to": tm.files("folder"), "write": "overwrite"}, "takes changelog"),
         ({"to": tm.delta("x"), "write": "merge"}, "needs key="),
         ({"write": "sometimes"}, "expected one of auto, merge, overwrite, changelog"),
     ]
     for wrong, match in cases:
         with pytest.raises(ViewError, match=match):
             views.view("v", rows, **wrong)
-    with pytest.raises(ViewError, match=r"expected tm\.delta"):
+    with pytest.raises(ViewError, match="expected one of tm.delta"):
         views.source("other", tmp_path)
     with pytest.raises(ViewError, match="without state"):
         tm.Views(tmp_path / "state", tm.Embedded(tmp_path / "other"))

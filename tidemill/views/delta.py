@@ -113,6 +113,9 @@ class _Delta(Source, Sink):
         merging = merging.when_matched_delete("s._change = 'delete'").when_matched_update(values)
         merging.when_not_matched_insert(values, predicate="s._change <> 'delete'").execute()
 
+    def rows(self) -> pa.Table:
+        return _usual(self._table().to_pyarrow_table())
+
     def state(self) -> Any:
         return self._table().version() if self._is_there() else None
 

@@ -1,4 +1,4 @@
-"""Files as tables: a source that new files are new rows of, and a sink that is one Parquet file."""
+"""Files as tables: a source that new files are new rows of; sinks that are a Parquet file, or a changelog's folder."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import pyarrow as pa
 
 from tidemill.errors import ViewError
 from tidemill.renderer.embedded.whole_file import put_in_place
-from tidemill.views.stores import Sink, Source, Version
+from tidemill.views.stores import CHANGE, Sink, Source, Version
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
+
+    from tidemill.renderer.durable.changelog_files import ChangeFile
 
 _FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 _MARK: Final = b"tidemill.views"
@@ -25,10 +27,9 @@ _MARK: Final = b"tidemill.views"
 class _FileTable(Source, Sink):
     """Files that match a pattern, or one to be written: see `files`."""
 
-    ways = frozenset({"overwrite"})
-
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._pattern = os.fspath(path)
+        self.ways = frozenset({"overwrite" if Path(path).suffix else "changelog"})
 
     def __repr__(self) -> str:
         return f"files({self._pattern!r})"
@@ -62,28 +63,52 @@ class _FileTable(Source, Sink):
             yield self._dataset([path]).to_table(), 1
 
     def refresh(self, owner: str) -> int | None:
-        mark = self._mark()
+        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
+
+        files = self._log()
+        path = files[-1].path if files else Path(self._pattern)
+        if not path.is_file():
+            return None
+        mark = json.loads((pq.read_schema(path).metadata or {}).get(_MARK, b"null"))
         return mark["refresh"] if mark and mark["owner"] == owner else None
 
     def overwrite(self, rows: pa.Table, owner: str, number: int) -> None:
+        path = Path(self._pattern)
+        if path.suffix == ".parquet" and not glob.has_magic(self._pattern) and CHANGE not in rows.column_names:
+            self._put(path, rows, owner, number)
+        elif not path.suffix and not glob.has_magic(self._pattern) and CHANGE in rows.column_names:
+            self._put(path / f"steps-{0:010}-{number:010}.parquet", rows, owner, number)  # in the place of all before
+            for file in self._log(covered=True):
+                file.path.unlink()
+        else:
+            msg = (
+                f"{self}: a view is written to one Parquet file, such as out/by_region.parquet, and its changelog to a "
+                "folder, such as out/changes: give the path of one"
+            )
+            raise ViewError(msg)
+
+    def append(self, changes: pa.Table, owner: str, number: int) -> None:
+        self._put(Path(self._pattern) / f"step-{number:010}.parquet", changes, owner, number)
+
+    def rows(self) -> pa.Table:
+        from tidemill.renderer.durable.changelog_files import read_files  # noqa: PLC0415 - slow to import
+
+        return read_files(Path(self._pattern))
+
+    def _log(self, *, covered: bool = False) -> list[ChangeFile]:
+        """Return the files of a changelog, oldest first, or those that others stand for; none where it is no folder."""
+        from tidemill.renderer.durable.changelog_files import change_files  # noqa: PLC0415 - slow to import
+
+        folder = Path(self._pattern)
+        return change_files(folder)[covered] if folder.is_dir() else []
+
+    @staticmethod
+    def _put(path: Path, rows: pa.Table, owner: str, number: int) -> None:
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
-        path = Path(self._pattern)
-        if path.suffix != ".parquet" or glob.has_magic(self._pattern):
-            msg = f"{self}: a view is written to one Parquet file: give the path of one, such as out/by_region.parquet"
-            raise ViewError(msg)
         mark = json.dumps({"owner": owner, "refresh": number})
         path.parent.mkdir(parents=True, exist_ok=True)
         put_in_place(path, lambda file: pq.write_table(rows.replace_schema_metadata({_MARK: mark}), file))
-
-    def _mark(self) -> Any:
-        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
-
-        try:
-            metadata = pq.read_schema(self._pattern).metadata or {}
-        except FileNotFoundError:
-            return None
-        return json.loads(metadata.get(_MARK, b"null"))
 
     def _paths(self) -> list[str]:
         pattern = f"{self._pattern}/**/*.*" if Path(self._pattern).is_dir() else self._pattern
@@ -106,10 +131,11 @@ class _FileTable(Source, Sink):
 
 
 def files(path: str | os.PathLike[str]) -> _FileTable:
-    """Return files for `Views`: as a source each new file is new rows; as a sink it is one Parquet file, written whole.
+    """Return files for `Views`: new ones are new rows of a source; a sink is a Parquet file, or a changelog's folder.
 
     ``path`` is a folder, a pattern such as ``"in/items/*.parquet"``, or a file. Parquet, CSV and JSON lines, by what
     names end in; parts of paths such as ``day=2013-01-01/`` are columns. Files are read once: one that is written anew
-    or taken away later is a `ViewError` that names it.
+    or taken away later is a `ViewError` that names it. A view is written to one Parquet file, whole; a changelog to a
+    folder, a file a refresh, which `read_changelog` and Spark (`register_changelog`) read.
     """
     return _FileTable(path)

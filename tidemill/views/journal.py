@@ -6,15 +6,18 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from tidemill.dataflow.fingerprint import describe, function_prints
 from tidemill.dataflow.graph import Graph
 from tidemill.renderer.embedded.whole_file import put_in_place, sync_folder
+
+_BLOCK: Final = 1 << 16
+"""Bytes of the history that are read at once, from its end."""
 
 
 @attrs.frozen
@@ -34,6 +37,8 @@ class Written:
     """Which table it is, whether it is a changelog, and by which key it is merged."""
     number: int = 0
     """The refresh that wrote to it last."""
+    paces: Mapping[str, float] = attrs.field(factory=dict)
+    """By ways, how many times as long as it is usual each took when it was gone last: see `Sink.seconds`."""
 
 
 @attrs.frozen
@@ -70,7 +75,7 @@ class Refresh:
         return "\n".join(lines)
 
     @classmethod
-    def read_from(cls, line: str) -> Refresh:
+    def read_from(cls, line: bytes) -> Refresh:
         """Return what a line of the history says."""
         told = json.loads(line)
         return cls(**{**told, "views": {name: Written(**w) for name, w in told["views"].items()}})
@@ -102,7 +107,10 @@ class RefreshJournal:
         return self._name.read_text()
 
     def plan(self) -> Mapping[str, Any] | None:
-        """Return the refresh under way: its ``number``, the ``versions`` to read up to, and the ``run``."""
+        """Return the refresh under way: its ``number``, ``run``, and the versions ``since`` which it reads and up to.
+
+        One that is ``refused`` was read and not written: the next one begins where it ended, and has it ``behind`` it.
+        """
         try:
             plan: Mapping[str, Any] = json.loads(self._plan.read_text())
         except FileNotFoundError:
@@ -114,39 +122,54 @@ class RefreshJournal:
         """Return the last refresh that is done, and the one under way."""
         return self.last(), self.plan()
 
-    def give_up(self) -> None:
-        """Have no refresh under way: nothing was taken for it."""
-        self._plan.unlink(missing_ok=True)
+    def give_up(self, plan: Mapping[str, Any]) -> None:
+        """Have a refresh not be under way, of which nothing was taken; one that was refused before it is again."""
+        if plan["behind"] is None:
+            self._plan.unlink(missing_ok=True)
+        else:
+            self.begin(plan["behind"])
 
     def begin(self, plan: Mapping[str, Any]) -> None:
         """Write down what a refresh will read, before anything is read."""
         put_in_place(self._plan, lambda file: file.write(json.dumps(plan).encode()))
 
+    def refuse(self, plan: Mapping[str, Any]) -> None:
+        """Write down that the sources were read but nothing written, for what was read is not as it should be."""
+        self.begin({**plan, "behind": None, "refused": True})
+
     def done(self, refresh: Refresh) -> None:
         """Write down a refresh: from here on it is not done again."""
-        self._require_whole_lines()
+        _, end = self._tail()
         with self._history.open("ab") as file:
+            file.truncate(end)  # what a crash left of a line
             file.write(json.dumps(attrs.asdict(refresh)).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
         sync_folder(self._folder)
         self._plan.unlink(missing_ok=True)
 
-    def _require_whole_lines(self) -> None:
-        """Cut off what a crash left of a line."""
-        if self._history.exists() and not (text := self._history.read_bytes()).endswith(b"\n"):
-            put_in_place(self._history, lambda file: file.write(text[: text.rfind(b"\n") + 1]))
-
     def last(self) -> Refresh | None:
-        """Return the last refresh that is done."""
-        lines = list(self._lines())
-        return Refresh.read_from(lines[-1]) if lines else None
+        """Return the last refresh that is done. Cost: that of its line, however many there are."""
+        line, _ = self._tail()
+        return Refresh.read_from(line) if line else None
 
     def history(self) -> list[Refresh]:
         """Return the refreshes that are done, oldest first."""
-        return [Refresh.read_from(line) for line in self._lines()]
+        if not self._history.exists():
+            return []
+        with self._history.open("rb") as file:
+            return [Refresh.read_from(line) for line in file if line.endswith(b"\n")]
 
-    def _lines(self) -> Iterator[str]:
-        if self._history.exists():
-            with self._history.open(encoding="utf-8") as file:
-                yield from (line for line in file if line.endswith("\n"))
+    def _tail(self) -> tuple[bytes, int]:
+        """Return the last whole line, read from the end of the file, and where it ends."""
+        text = b""
+        if not self._history.exists():
+            return text, 0
+        with self._history.open("rb") as file:
+            begin = file.seek(0, os.SEEK_END)
+            while begin and text.count(b"\n") < 2:  # noqa: PLR2004 - the end of the line, and that of the one before
+                begin, end = max(begin - _BLOCK, 0), begin
+                file.seek(begin)
+                text = file.read(end - begin) + text
+        whole = text[: text.rfind(b"\n") + 1]
+        return whole[whole.rfind(b"\n", 0, -1) + 1 :], begin + len(whole)

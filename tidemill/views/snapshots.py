@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ class _Snapshot(Source):
         given = getattr(self._given, "__name__", "...") if callable(self._given) else os.fspath(self._given)
         return f"snapshot({given})"
 
-    def keep_in(self, folder: Path) -> None:
+    def keep_in(self, folder: Path, _key: Sequence[str]) -> None:
         self._folder = folder
 
     def identity(self) -> str:

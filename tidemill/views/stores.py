@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,10 +14,15 @@ from tidemill.errors import ViewError
 
 Version: TypeAlias = Any
 """A state of a source, as JSON: a number, or the files that are there."""
+CHANGE: Final = "_change"
+"""The column that says whether a row came or went."""
 
 
 class Source(abc.ABC):
     """A table whose states have versions."""
+
+    needs_key = False
+    """Whether its changes are told by a key."""
 
     @abc.abstractmethod
     def schema(self) -> pa.Schema:
@@ -38,8 +43,8 @@ class Source(abc.ABC):
     def fix(self, version: Version) -> None:  # noqa: B027 - most keep their versions themselves
         """Have a version that was there just now stay readable until the refresh is done."""
 
-    def keep_in(self, folder: Path) -> None:  # noqa: B027 - as above
-        """Keep in a folder, which need not be there, what the table itself does not keep."""
+    def keep_in(self, folder: Path, key: Sequence[str]) -> None:  # noqa: B027 - as above
+        """Keep in a folder, which need not be there, what the table itself does not keep; rows are told by the key."""
 
     def forget(self, until: Version) -> None:  # noqa: B027 - as above
         """Release what was kept of versions before one, which no refresh will ask for any more."""
@@ -60,11 +65,15 @@ class Sink(abc.ABC):
         """Put these rows in the place of all, with the number of the refresh, both or neither."""
 
     def merge(self, changes: pa.Table, key: Sequence[str], owner: str, number: int) -> None:
-        """Take rows (with ``_change`` insert, update or delete), one of a key, with the number, both or neither."""
+        """Take rows, one of a key, with the number, both or neither. ``_change`` is insert, update, or delete."""
         raise NotImplementedError
 
     def append(self, changes: pa.Table, owner: str, number: int) -> None:
         """Add rows to a changelog, with the number of the refresh, both or neither."""
+        raise NotImplementedError
+
+    def rows(self) -> pa.Table:
+        """Return what is in it, where that may be a changelog."""
         raise NotImplementedError
 
     def state(self) -> Any:

@@ -26,7 +26,7 @@ from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.subscriptions import Subscription
 from tidemill.views.journal import Refresh, RefreshJournal, digest_of
 from tidemill.views.stores import Sink, Source, plain, without_zones
-from tidemill.views.writing import DIFF, TIME, DeclaredView, Due, Way, choices, write
+from tidemill.views.writing import DIFF, TIME, DeclaredView, Due, Way, net, write
 
 
 @attrs.frozen
@@ -94,18 +94,21 @@ class Views:
         schema: SchemaLike | None = None,
         watermark: Any = None,
     ) -> Collection:
-        """Return the rows of a table, `delta`, `files` or `snapshot`, as a collection.
+        """Return the rows of a table, `delta`, `files`, `postgres` or `snapshot`, as a collection.
 
         ``key`` names the columns that tell its rows apart, where there are such: a row then takes the place of that
         with its key. ``schema`` is taken from the table if nothing is said; columns that it does not name are left out.
         """
         if not isinstance(store, Source):
-            msg = f"views.source({name!r}, {store!r}): expected tm.delta(...), tm.files(...) or tm.snapshot(...)"
+            msg = f"views.source({name!r}, {store!r}): expected one of tm.delta, tm.files, tm.postgres, tm.snapshot"
             raise ViewError(msg)
-        store.keep_in(self._folder / "sources" / quote(name, safe=""))
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        if store.needs_key and not keys:
+            msg = f"views.source({name!r}, {store}): expected key=[...], the columns of its primary key"
+            raise ViewError(msg)
+        store.keep_in(self._folder / "sources" / quote(name, safe=""), keys)
         columns = schema_like(without_zones(store.schema())) if schema is None else schema
         made = self.flow.input(name, columns, key=key, watermark=watermark)
-        keys = (key,) if isinstance(key, str) else tuple(key or ())
         self._sources[name] = _Declared(store, pa.schema([(f.name, f.dtype.arrow) for f in made.schema]), keys)
         return made
 
@@ -125,13 +128,18 @@ class Views:
         the table has a row for each row that came or went, with ``_change`` (insert, delete) and ``_refresh``.
         """
         if to is not None and not isinstance(to, Sink):
-            msg = f"views.view({name!r}, ..., to={to!r}): expected tm.delta(...) or tm.files(...)"
+            msg = f"views.view({name!r}, ..., to={to!r}): expected one of tm.delta, tm.files, tm.duckdb, tm.postgres"
             raise ViewError(msg)
         keys = (key,) if isinstance(key, str) else tuple(key or ())
         self._require_own_table(name, to)
         made = DeclaredView(name, collection, to, keys, write)
         self.flow.output(name, collection, changes=False)
-        self._views[name] = made
+        self._keep(made)
+
+    def _keep(self, view: DeclaredView) -> None:
+        if view.key:
+            self.flow.output(_repeated(view.name), view.repeated_keys(), changes=False)
+        self._views[view.name] = view
 
     def _require_own_table(self, name: str, to: Sink | None) -> None:
         others = [v.name for v in self._views.values() if to is not None and repr(v.to) == repr(to)]
@@ -164,7 +172,7 @@ class Views:
             (read,) = node.inputs
             collection = Collection(self.flow, read)
             self._require_own_table(name, (to or {}).get(name))
-            self._views[name] = DeclaredView(name, collection, (to or {}).get(name), keys, "auto", is_sql=True)
+            self._keep(DeclaredView(name, collection, (to or {}).get(name), keys, "auto", is_sql=True))
         return made
 
     # -- refreshing ---------------------------------------------------------------------------------------------------
@@ -191,29 +199,35 @@ class Views:
 
     def _go_on(self, began: float, anew: set[str], *, full: bool) -> Refresh:
         """Do what was planned and is not done yet, or else what there is to do."""
-        last, plan = self._journal.last(), self._journal.plan()
-        if plan is None or full:
-            number = 1 + max(0 if last is None else last.number, 0 if plan is None else plan["number"])
-            name = f"run-{number}" if last is None or full else last.run
-        else:
+        last, found = before = self._journal.state()
+        plan = None if full or found is None or "refused" in found else found
+        if plan is not None:
             number, name = plan["number"], plan["run"]
+        else:
+            numbers = [0 if last is None else last.number, 0 if found is None else found["number"]]
+            number = 1 + max(*numbers, *(n or 0 for n in self._reached().values()))  # the state may be an older copy
+            run_before = found["run"] if found is not None else None if last is None else last.run
+            name = f"run-{number}" if full or run_before is None else run_before
         run = self._open(name)  # which nobody else has open, from here on
-        if self._journal.state() != (last, plan):  # somebody did meanwhile
+        if self._journal.state() != before:  # somebody did meanwhile
             return self._go_on(began, anew, full=full)
-        is_new, since = last is None or last.run != name, {} if last is None or last.run != name else last.versions
-        if plan is None or full:
-            plan = self._planned(number, name, since)
+        is_new, done, since = (True, 0, {}) if last is None or last.run != name else (False, last.epoch, last.versions)
+        if plan is None:
+            plan = self._planned(number, name, None if full else found, since)
+        since = plan["since"]
         versions = {n: v for n, v in plan["versions"].items() if n in self._sources}  # what came since waits
         read = dict.fromkeys(self._sources, 0)
         if is_new or since != versions:
-            self._deliver(run, number, since, versions, read)
-        history, written, done = self._journal.history(), {}, 0 if is_new or last is None else last.epoch
+            self._deliver(run, plan, versions, read)
+        self._require_unique(run, plan)
+        written = {}
         for view in self._views.values():
             changes, is_whole = _changes(view, self._readers[view.name], done)
-            contents = functools.partial(_contents, run, view.name)
-            is_again = plan["declared"] == self._declared() and view.name not in anew
-            due = Due(number, self._journal.name(), changes, contents, is_again)
-            written[view.name] = write(view, due, history, anew=is_whole or view.name in anew)
+            contents = functools.cache(functools.partial(_contents, run, view.name))
+            is_asked = view.name in anew
+            is_again = plan["declared"] == self._declared() and not is_asked
+            due = Due(number, self._journal.name(), changes, contents, is_whole, is_asked, is_again)
+            written[view.name] = write(view, due, None if last is None else last.views.get(view.name))
         seconds, now = time.perf_counter() - began, dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         epochs = [frontier.elements[0][0] for name in self._sources if (frontier := run.frontier(name)).elements]
         at = min(epochs, default=0)
@@ -222,8 +236,11 @@ class Views:
         self._tidy(run, refresh)
         return refresh
 
-    def _planned(self, number: int, run: str, since: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _planned(
+        self, number: int, run: str, behind: Mapping[str, Any] | None, since: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         """Return what a refresh is to do, on the disk, with versions of the sources that stay."""
+        since = since if behind is None else behind["versions"]
         versions = self._versions(since)
         for name, version in versions.items():
             was = since.get(name)
@@ -234,17 +251,26 @@ class Views:
                 )
                 raise ViewError(msg)
             self._sources[name].source.fix(version["at"])
-        plan = {"number": number, "versions": versions, "run": run, "declared": self._declared()}
+        begins = {"number": number, "run": run, "since": since, "behind": behind}
+        plan = {**begins, "versions": versions, "declared": self._declared()}
         self._journal.begin(plan)
         return plan
 
-    def _deliver(
-        self, run: Run, number: int, since: Mapping[str, Any], versions: Mapping[str, Any], read: dict[str, int]
-    ) -> None:
+    def _deliver(self, run: Run, plan: Mapping[str, Any], versions: Mapping[str, Any], read: dict[str, int]) -> None:
         try:
-            run.deliver("refresh", number, lambda into: self._put(into, since, versions, read))
+            run.deliver("refresh", plan["number"], lambda into: self._put(into, plan["since"], versions, read))
         except ViewError:  # of a source: nothing was taken, and the next refresh may find it otherwise
-            self._journal.give_up()
+            self._journal.give_up(plan)
+            raise
+
+    def _require_unique(self, run: Run, plan: Mapping[str, Any]) -> None:
+        """Refuse a refresh as a whole where a view has two rows of one key; the next one goes on from what was read."""
+        try:
+            for view in self._views.values():
+                if view.key:
+                    view.require_unique(run.snapshot(_repeated(view.name)))
+        except ViewError:
+            self._journal.refuse(plan)
             raise
 
     def _put(self, run: Run, since: Mapping[str, Any], until: Mapping[str, Any], read: dict[str, int]) -> None:
@@ -276,8 +302,12 @@ class Views:
         """Return whether there is nothing new in the sources, the declarations, and the tables that are written."""
         if last.dataflow != self._declared() or last.versions != self._versions(last.versions):
             return False
+        return all(last.views[name].number == number for name, number in self._reached().items())
+
+    def _reached(self) -> dict[str, int | None]:
+        """Return for each view that is written which refresh wrote it last."""
         owner = self._journal.name()
-        return all(v.to is None or v.to.refresh(f"{owner}:{n}") == last.views[n].number for n, v in self._views.items())
+        return {n: v.to.refresh(f"{owner}:{n}") for n, v in self._views.items() if v.to is not None}
 
     def _open(self, name: str) -> Run:
         """Return the run of a folder, with a reader of each view that goes on where the last refresh was done."""
@@ -314,7 +344,8 @@ class Views:
         last, plan = self._journal.last(), self._journal.plan()
         lines = [f"{self._folder}: " + ("never refreshed" if last is None else f"refresh {last.number}, {last.at}")]
         if plan is not None:
-            lines.append(f"  refresh {plan['number']} was cut off: the next one goes on with it")
+            what = "refused" if "refused" in plan else "cut off"
+            lines.append(f"  refresh {plan['number']} was {what}: the next one goes on with it")
         read = {} if last is None else last.versions
         now = self._versions(read)
         for name, declared in self._sources.items():
@@ -332,12 +363,12 @@ class Views:
 
     def explain(self) -> str:
         """Return how each view is computed, and what writing it costs by each way, for as many changes as last time."""
-        history = self._journal.history()
+        last = self._journal.last()
         lines = []
         for name, view in self._views.items():
-            was = history[-1].views.get(name) if history else None
-            rows, changed = (0, 0) if was is None else (was.rows, was.changed)
-            costs = choices(view, rows, changed, history)
+            was = None if last is None else last.views.get(name)
+            rows, changed, paces = (0, 0, {}) if was is None else (was.rows, was.changed, was.paces)
+            costs = view.costs(rows, changed, paces)
             told = ", ".join(f"{way} {seconds:.2f} s" for way, seconds in costs.items()) or "not written anywhere"
             lines.append(f"view {name}: {changed:,} changes of {rows:,} rows: {told}")
         return "\n".join([*lines, self.flow.explain()])
@@ -366,11 +397,17 @@ class Views:
 def _changes(view: DeclaredView, reader: Subscription, done: int) -> tuple[pa.Table, bool]:
     """Return what a view changed by since an epoch, with its columns and diffs, and whether that is all it holds."""
     schema = pa.schema([*((f.name, f.dtype.arrow) for f in view.collection.schema), (DIFF, pa.int64())])
-    batches, is_whole = [schema.empty_table()], reader.acknowledged.elements == ((0,),)
+    batches, is_whole = [], reader.acknowledged.elements == ((0,),)
     for batch in reader:
         table = batch.to_arrow(time=TIME, diff=DIFF)
-        batches.append(table.filter(pc.greater_equal(table[TIME], done)).select(schema.names).cast(schema))
-    return pa.concat_tables(batches), is_whole
+        table = table.filter(pc.greater_equal(table[TIME], done)).select(schema.names).cast(schema)
+        batches += [table] if table.num_rows else []
+    return net(view, batches), is_whole
+
+
+def _repeated(name: str) -> str:
+    """Return what the output of a view's repeated keys is called."""
+    return f"{name}: repeated keys"
 
 
 def _contents(run: Run, name: str) -> pa.Table:

@@ -11,17 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.boundary.results import Rows
 from tidemill.collections.collection import Collection
 from tidemill.errors import ViewError
-from tidemill.views.journal import Refresh, Written
-from tidemill.views.stores import Sink
+from tidemill.expressions.aggregate_functions import count
+from tidemill.flow import Dataflow
+from tidemill.views.journal import Written
+from tidemill.views.stores import CHANGE, Sink, plain
 
 Way: TypeAlias = Literal["auto", "merge", "overwrite", "changelog"]
 WAYS: Final = ("auto", "merge", "overwrite", "changelog")
 DIFF: Final = "__diff"
 """What the column of diffs is called among the view's own."""
 TIME: Final = "__time"
-CHANGE: Final = "_change"
 REFRESH: Final = "_refresh"
 
 
@@ -54,22 +56,30 @@ class DeclaredView:
             msg = f"{where}: write='merge' needs key=[...], the columns that tell its rows apart"
             raise ViewError(msg)
 
-    def costs(self, rows: int, changed: int, history: Sequence[Refresh]) -> dict[str, float]:
+    def costs(self, rows: int, changed: int, paces: Mapping[str, float]) -> dict[str, float]:
         """Return the ways that it may be written by, with about how many seconds each takes, by those it took last."""
-        assert self.to is not None
+        if self.to is None:
+            return {}
         if self.write != "auto":
             ways: list[str] = [self.write]
         else:
             ways = ["overwrite", *(["merge"] if self.key and "merge" in self.to.ways else [])]
-        return {way: self._seconds(self.to, way, rows, changed, history) for way in ways}
+        return {way: self.to.seconds(way, rows, changed) * paces.get(way, 1.0) for way in ways}
 
-    def _seconds(self, to: Sink, way: str, rows: int, changed: int, history: Sequence[Refresh]) -> float:
-        usual = to.seconds(way, rows, changed)
-        for refresh in reversed(history):
-            was = refresh.views.get(self.name)
-            if was is not None and was.way == way:
-                return usual * was.seconds / to.seconds(way, was.rows, was.changed)
-        return usual
+    def repeated_keys(self) -> Collection:
+        """Return the keys that several of its rows have."""
+        return self.collection.group_by(*self.key).agg(**{DIFF: count()}).filter(f"{DIFF} > 1")
+
+    def require_unique(self, repeated: Rows) -> None:
+        """`ViewError` where there are such keys."""
+        for *key, times in repeated:
+            named = dict(zip(self.key, key, strict=True))
+            msg = (
+                f"view {self.name!r}: {times} rows have the key {named}: key= names columns "
+                "that tell its rows apart. No table was written: give another key, or refresh when the sources are "
+                "mended"
+            )
+            raise ViewError(msg)
 
 
 @attrs.frozen
@@ -82,15 +92,18 @@ class Due:
     """What it changed in the view: its columns, and how many of each row came or went."""
     contents: Callable[[], pa.Table]
     """Reads all that the view holds."""
+    is_whole: bool
+    """Whether the changes are all that the view holds."""
+    is_asked: bool
+    """Whether somebody asks for the table to be written anew."""
     is_again: bool
     """Whether a sink that is there already has what it should: it was planned so, and nobody asks for it anew."""
 
 
-def write(view: DeclaredView, due: Due, history: Sequence[Refresh], *, anew: bool) -> Written:
+def write(view: DeclaredView, due: Due, was: Written | None) -> Written:
     """Bring a view's sink up to a refresh, unless it is there already; return what was done."""
-    was = history[-1].views.get(view.name) if history else None
     changed, more = due.changes.num_rows, pc.sum(due.changes[DIFF]).as_py() or 0
-    rows = due.contents().num_rows if was is None or anew else was.rows + more
+    rows = due.contents().num_rows if was is None or due.is_whole or due.is_asked else was.rows + more
     to, said = view.to, [repr(view.to), view.write == "changelog", list(view.key)]
     done = Written("", rows, changed, 0.0, None, said, 0)
     if to is None:
@@ -99,14 +112,25 @@ def write(view: DeclaredView, due: Due, history: Sequence[Refresh], *, anew: boo
     if reached == due.number and due.is_again:  # by a refresh that was cut off behind it
         return attrs.evolve(done, way="again", sink=to.state(), number=reached)
     began, costs = time.perf_counter(), {"overwrite": 0.0}
-    if was is not None and was.said == said and was.number == reached and not anew:  # it has what was written last
-        to.require_own(was.sink)
-        if not changed:
-            return attrs.evolve(done, sink=was.sink, number=was.number)
-        costs = view.costs(rows, changed, history)
+    paces: Mapping[str, float] = {}
+    if was is not None and was.said == said:
+        paces = was.paces
+        if was.number == reached and not due.is_whole and not due.is_asked:  # it has what was written last
+            to.require_own(was.sink)
+            if not changed:
+                return attrs.evolve(done, sink=was.sink, number=was.number, paces=paces)
+            costs = view.costs(rows, changed, paces)
+    if view.write == "changelog" and "changelog" not in costs and reached is not None and not due.is_asked:
+        log = to.rows()
+        if {CHANGE, REFRESH} <= set(log.column_names):
+            due = attrs.evolve(due, changes=_beyond(view, log, due.contents()))
+            done = attrs.evolve(done, changed=due.changes.num_rows)
+            costs = {"changelog": 0.0}
     way = min(costs, key=lambda w: costs[w])
     _write(view, to, way, due)
-    return attrs.evolve(done, way=way, seconds=time.perf_counter() - began, sink=to.state(), number=due.number)
+    seconds = time.perf_counter() - began
+    paces = {**paces, way: seconds / to.seconds(way, rows, done.changed)}
+    return attrs.evolve(done, way=way, seconds=seconds, sink=to.state(), number=due.number, paces=paces)
 
 
 def _write(view: DeclaredView, to: Sink, way: str, due: Due) -> None:
@@ -117,11 +141,45 @@ def _write(view: DeclaredView, to: Sink, way: str, due: Due) -> None:
         to.merge(_by_key(view, due.changes), view.key, *to_whom)
     else:
         table = due.contents()
-        if view.key:
-            _require_unique(view, table)
         if view.write == "changelog":
             table = _logged(table.append_column(DIFF, pa.repeat(1, table.num_rows)), due.number)
         to.overwrite(table, *to_whom)
+
+
+def _beyond(view: DeclaredView, log: pa.Table, now: pa.Table) -> pa.Table:
+    """Return what a view holds beyond what its changelog comes to, where that is of an earlier version of the view."""
+    before = log.drop_columns([CHANGE, REFRESH])
+    try:
+        if before.num_columns == now.num_columns:
+            before = plain(before, now.schema, "its changelog").cast(now.schema)
+    except (ViewError, pa.ArrowException) as error:
+        raise _other_columns(view, before, now) from error
+    if before.schema != now.schema:
+        raise _other_columns(view, before, now)
+    signs = pc.if_else(pc.equal(log[CHANGE], "insert"), -1, 1)
+    return net(view, [before.append_column(DIFF, signs), now.append_column(DIFF, pa.repeat(1, now.num_rows))])
+
+
+def _other_columns(view: DeclaredView, before: pa.Table, now: pa.Table) -> ViewError:
+    columns = [", ".join(f"{f.name} {f.type}" for f in table.schema) for table in (now, before)]
+    return ViewError(
+        f"view {view.name!r}: it has the columns {columns[0]} now, and its changelog {view.to} has {columns[1]}: give "
+        f"it another table, or begin the log anew with views.refresh(full=[{view.name!r}])"
+    )
+
+
+def net(view: DeclaredView, updates: Sequence[pa.Table]) -> pa.Table:
+    """Return the sum of some updates of a view, by its rows."""
+    schema = pa.schema([*((f.name, f.dtype.arrow) for f in view.collection.schema), (DIFF, pa.int64())])
+    if len(updates) < 2:  # noqa: PLR2004 - they are sums already
+        return updates[0] if updates else schema.empty_table()
+    flow = Dataflow("sum of updates")
+    flow.output("rows", flow.input("rows", view.collection.schema))
+    with flow.start() as run:
+        for table in updates:
+            run.update("rows", table.append_column(TIME, pa.repeat(0, table.num_rows)), time=TIME, diff=DIFF)
+        run.advance()
+        return run.changes("rows").to_arrow(time=TIME, diff=DIFF).select(schema.names).cast(schema)
 
 
 def _repeated(changes: pa.Table) -> pa.Table:
@@ -137,31 +195,21 @@ def _logged(updates: pa.Table, number: int) -> pa.Table:
     return table.append_column(REFRESH, pa.repeat(number, updates.num_rows))
 
 
+def _numbered(table: pa.Table, name: str) -> pa.Table:
+    return table.append_column(name, pa.array(np.arange(table.num_rows)))
+
+
 def _by_key(view: DeclaredView, changes: pa.Table) -> pa.Table:
     """Return one row for each key that changed: what it is now, or what it was where it is gone."""
-    came = changes.filter(pc.greater(changes[DIFF], 0))
-    went = changes.filter(pc.less(changes[DIFF], 0))
-    _require_unique(view, came)
     keys = list(view.key)
-    numbered = went.select(keys).append_column(DIFF, pa.array(np.arange(went.num_rows)))
-    gone = went.take(numbered.join(came.select(keys), keys, join_type="left anti")[DIFF])
+    came, went = (changes.filter(test(changes[DIFF], 0)).drop_columns([DIFF]) for test in (pc.greater, pc.less))
+    left, right = (_numbered(table.select(keys), name) for table, name in ((came, DIFF), (went, TIME)))
+    pairs = left.join(right, keys, join_type="full outer")
+    is_old, is_new = pc.is_null(pairs[DIFF]), pc.is_null(pairs[TIME])
     parts = [
-        table.drop_columns([DIFF]).append_column(CHANGE, pa.repeat(kind, table.num_rows))
-        for table, kind in ((came, "upsert"), (gone, "delete"))
+        came.take(pairs.filter(is_new)[DIFF]),
+        came.take(pairs.filter(pc.invert(pc.or_(is_old, is_new)))[DIFF]),
+        went.take(pairs.filter(is_old)[TIME]),
     ]
-    return pa.concat_tables(parts)
-
-
-def _require_unique(view: DeclaredView, table: pa.Table) -> None:
-    how = (DIFF, "sum") if DIFF in table.column_names else ([], "count_all")
-    counts = table.group_by(list(view.key)).aggregate([how])
-    repeated = counts.filter(pc.greater(counts[counts.column_names[-1]], 1))
-    if repeated.num_rows:
-        twice = repeated.slice(0, 1).select(list(view.key)).to_pylist()[0]
-        msg = f"view {view.name!r}: two rows have the key {twice}: key= names columns that tell its rows apart"
-        raise ViewError(msg)
-
-
-def choices(view: DeclaredView, rows: int, changed: int, history: Sequence[Refresh]) -> Mapping[str, float]:
-    """Return about how many seconds each way would take for so many changes; nothing where there is no sink."""
-    return {} if view.to is None else view.costs(rows, changed, history)
+    kinds = zip(parts, ("insert", "update", "delete"), strict=True)
+    return pa.concat_tables([part.append_column(CHANGE, pa.repeat(kind, part.num_rows)) for part, kind in kinds])

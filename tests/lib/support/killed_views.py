@@ -1,8 +1,9 @@
 """Killed again and again, do views lose or double anything? ``python tests/lib/support/killed_views.py --kills 100``.
 
 A process writes so many versions of a Delta table, with a refresh after each, and is sent SIGKILL at random moments and
-started again. In the end three sinks have to hold what is computed from all versions at once: one merged, one
-overwritten, one a changelog, in which a row written twice would show.
+started again. In the end all tables have to hold what is computed from all versions at once: of Delta, one merged and one
+a changelog, in which a row written twice would show; of DuckDB, merged; a file, overwritten; files, a changelog; with
+``--postgres "host=..."`` also one of PostgreSQL, merged.
 """
 
 import argparse
@@ -29,34 +30,39 @@ def rows_of(version: int) -> list[dict[str, Any]]:
     return [{"id": 10 * version + i, "region": rng.choice("nsw"), "amount": rng.randrange(9)} for i in range(10)]
 
 
-def declared(folder: Path) -> tm.Views:
+def declared(folder: Path, postgres: str | None) -> tm.Views:
     views = tm.Views(folder / "state", tm.Embedded(checkpoint_every=5))
     rows = views.source("rows", tm.delta(folder / "rows"))
     sums = rows.group_by("region").agg(total=tm.sum("amount"))
     views.view("merged", sums, to=tm.delta(folder / "merged"), key="region", write="merge")
     views.view("whole", sums, to=tm.files(folder / "whole.parquet"))
+    views.view("database", sums, to=tm.duckdb(folder / "views.duckdb", "sums"), key="region", write="merge")
+    if postgres is not None:
+        views.view("server", sums, to=tm.postgres(postgres, "killed_sums"), key="region", write="merge")
     views.view("log", rows.filter("amount > 4"), to=tm.delta(folder / "log"), write="changelog")
+    views.view("files", rows.filter("amount > 4"), to=tm.files(folder / "files"), write="changelog")
     return views
 
 
-def go_on(folder: Path, versions: int) -> None:
+def go_on(folder: Path, versions: int, postgres: str | None) -> None:
     """Write the versions that are not there yet, and refresh after each."""
     from deltalake import DeltaTable, write_deltalake
 
-    with declared(folder) as views:
+    with declared(folder, postgres) as views:
         views.refresh()
         while (version := DeltaTable(folder / "rows").version()) < versions:
             write_deltalake(folder / "rows", pa.Table.from_pylist(rows_of(version + 1), SCHEMA), mode="append")
             views.refresh()
 
 
-def killed(folder: Path, *, versions: int, kills: int, seed: int) -> dict[str, Any]:
+def killed(folder: Path, *, versions: int, kills: int, seed: int, postgres: str | None = None) -> dict[str, Any]:
     """Return how often a process was killed until all versions were taken, and what the sinks hold wrongly."""
     from deltalake import DeltaTable, write_deltalake
 
     write_deltalake(folder / "rows", pa.Table.from_pylist(rows_of(0), SCHEMA))
     rng, done, span = random.Random(seed), 0, 2.0
     command = [sys.executable, __file__, "--go-on", str(folder), "--versions", str(versions)]
+    command += [] if postgres is None else ["--postgres", postgres]
     while True:
         began, child = time.monotonic(), subprocess.Popen(command)
         try:
@@ -74,17 +80,20 @@ def killed(folder: Path, *, versions: int, kills: int, seed: int) -> dict[str, A
     sums: Counter[str] = Counter()
     for row in rows:
         sums[row["region"]] += row["amount"]
-    log = DeltaTable(folder / "log").to_pyarrow_table().drop_columns(["_refresh"]).to_pylist()
+    logs = {"log": DeltaTable(folder / "log").to_pyarrow_table(), "files": tm.read_changelog(folder / "files")}
     expected = {
-        "merged": sorted(sums.items()),
-        "whole": sorted(sums.items()),
-        "log": sorted((r["id"], r["region"], r["amount"], "insert") for r in rows if r["amount"] > 4),
+        **dict.fromkeys(("merged", "whole", "database"), sorted(sums.items())),
+        **dict.fromkeys(logs, sorted((r["id"], r["region"], r["amount"], "insert") for r in rows if r["amount"] > 4)),
     }
     found = {
         "merged": sorted(tuple(r.values()) for r in DeltaTable(folder / "merged").to_pyarrow_table().to_pylist()),
+        "database": sorted(tuple(r.values()) for r in tm.duckdb(folder / "views.duckdb", "sums")().to_pylist()),
         "whole": sorted(tuple(r.values()) for r in pq.read_table(folder / "whole.parquet").to_pylist()),
-        "log": sorted(tuple(r.values()) for r in log),
+        **{n: sorted(tuple(r.values()) for r in t.drop_columns(["_refresh"]).to_pylist()) for n, t in logs.items()},
     }
+    if postgres is not None:
+        expected["server"] = expected["merged"]
+        found["server"] = sorted(tuple(r.values()) for r in tm.postgres(postgres, "killed_sums")().to_pylist())
     return {"kills": done, "wrong": [name for name in expected if found[name] != expected[name]]}
 
 
@@ -93,13 +102,15 @@ def main() -> None:
     parser.add_argument("--versions", type=int, default=200)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--postgres", help="such as 'host=/tmp dbname=postgres'")
     parser.add_argument("--go-on", type=Path)
     options = parser.parse_args()
     if options.go_on:
-        go_on(options.go_on, options.versions)
+        go_on(options.go_on, options.versions, options.postgres)
         return
     with tempfile.TemporaryDirectory() as folder:
-        found = killed(Path(folder), versions=options.versions, kills=options.kills, seed=options.seed)
+        asked = {name: getattr(options, name) for name in ("versions", "kills", "seed", "postgres")}
+        found = killed(Path(folder), **asked)
         sys.stdout.write(f"{found}\n")
 
 

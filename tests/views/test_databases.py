@@ -1,0 +1,248 @@
+"""Tables in databases: they hold what computing anew would, wherever a refresh was cut off, and whoever wrote to them."""
+
+import datetime as dt
+import itertools
+from collections import Counter
+from decimal import Decimal
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidemill as tm
+from tidemill.errors import ViewError
+from tidemill.views.databases import DatabaseTable
+from tidemill.views.journal import RefreshJournal
+
+ORDERS = pa.schema([("id", pa.int64()), ("region", pa.string()), ("amount", pa.int64())])
+KINDS = [pytest.param("duckdb"), pytest.param("postgres", marks=pytest.mark.slow)]
+
+
+class Cut(BaseException):
+    """What ends a refresh in the middle, as a kill would."""
+
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(params=KINDS)
+def table(request, tmp_path):
+    """Return what makes a table of a database by its name: one with no tables."""
+    if request.param == "duckdb":
+        return lambda name: tm.duckdb(tmp_path / "x.duckdb", name)
+    conninfo, schema = request.getfixturevalue("server"), f"s{next(NUMBERS)}"
+    run_sql(tm.postgres(conninfo, "x"), f"CREATE SCHEMA {schema}")
+    return lambda name: tm.postgres(conninfo, f"{schema}.{name}")
+
+
+def run_sql(table, text):
+    with table._transaction() as connection:
+        connection.execute(text.format(table._table))
+
+
+def drop_file(folder, rows):
+    made = pa.Table.from_pylist([dict(zip(ORDERS.names, row, strict=True)) for row in rows], ORDERS)
+    pq.write_table(made, folder / f"{len(list(folder.glob('*.parquet'))):03}.parquet")
+
+
+class Shop:
+    """Orders in files, and three views of them in a database."""
+
+    def __init__(self, folder, table):
+        self.folder, self.table, self.orders = folder, table, {}
+
+    def put(self, *rows):
+        """Put orders by their id."""
+        self.orders |= {row[0]: row for row in rows}
+        made = pa.Table.from_pylist([dict(zip(ORDERS.names, r, strict=True)) for r in self.orders.values()], ORDERS)
+        pq.write_table(made, self.folder / "orders.parquet")
+
+    def views(self):
+        views = tm.Views(self.folder / "state")
+        orders = views.source("orders", tm.snapshot(self.folder / "orders.parquet"), key="id")
+        sums = orders.group_by("region").agg(total=tm.sum("amount"))
+        views.view("sums", sums, to=self.table("sums"), key="region")
+        views.view("rows", orders, to=self.table("rows"), key="id", write="merge")
+        views.view("log", orders.filter("amount > 4"), to=self.table("log"), write="changelog")
+        return views
+
+    def expected(self):
+        sums = Counter()
+        for _, region, amount in self.orders.values():
+            sums[region] += amount
+        large = sorted(row for row in self.orders.values() if row[2] > 4)
+        return {"sums": sorted(sums.items()), "rows": sorted(self.orders.values()), "log": large}
+
+    def found(self):
+        found = {n: [tuple(r.values()) for r in self.table(n)().to_pylist()] for n in ("sums", "rows", "log")}
+        log = Counter()
+        for *row, change, _ in found["log"]:
+            log[tuple(row)] += 1 if change == "insert" else -1
+        return {**{n: sorted(rows) for n, rows in found.items()}, "log": sorted(log.elements())}
+
+
+def test_refreshes_leave_what_computing_anew_would(tmp_path, table):
+    shop = Shop(tmp_path, table)
+    shop.put(*((i, "north", i) for i in range(8)))
+    with shop.views() as views:
+        assert {v.way for v in views.refresh().views.values()} == {"overwrite"}
+        shop.put((3, "south", 9), (20, "west", 5))
+        done = views.refresh()
+        assert (done.views["rows"].way, done.views["log"].way) == ("merge", "changelog")
+        assert shop.found() == shop.expected()
+        del shop.orders[3]
+        shop.put((4, "north", 1))
+        views.refresh()
+        assert shop.found() == shop.expected()
+    with shop.views() as views:
+        assert not views.refresh().is_new
+        assert "secret" not in views.status() + (tmp_path / "state" / "history.jsonl").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        (DatabaseTable, "_note", 1),
+        (DatabaseTable, "_note", 2),
+        (DatabaseTable, "merge", 1),
+        (DatabaseTable, "append", 1),
+        (RefreshJournal, "done", 1),
+    ],
+    ids=lambda where: f"{where[1]} {where[2]}",
+)
+def test_a_refresh_that_was_cut_off_is_gone_on_with(tmp_path, table, monkeypatch, where, after):
+    owner, name, nth = where
+    shop = Shop(tmp_path, table)
+    shop.put(*((i, "north", i) for i in range(8)))
+    with shop.views() as views:
+        views.refresh()
+    shop.put((3, "south", 9), (20, "west", 5))
+    whole, calls = getattr(owner, name), itertools.count(1)
+
+    def ends(*given):
+        is_it = next(calls) == nth
+        if after or not is_it:
+            whole(*given)
+        if is_it:
+            raise Cut
+
+    with monkeypatch.context() as cutting, shop.views() as views:
+        cutting.setattr(owner, name, ends)
+        with pytest.raises(Cut):
+            views.refresh()
+    shop.put((0, "north", 7))
+    with shop.views() as views:
+        views.refresh()
+        views.refresh()
+        assert shop.found() == shop.expected()
+
+
+@pytest.mark.parametrize(
+    ("foreign", "id_"),
+    [("DELETE FROM {} WHERE id = 1", 1), ("INSERT INTO {} VALUES (3, 'west', 3)", 3)],
+    ids=["a row is gone", "a row came"],
+)
+def test_somebody_elses_writing_is_noticed_where_keys_change(tmp_path, table, foreign, id_):
+    shop = Shop(tmp_path, table)
+    shop.put((1, "north", 1), (2, "south", 7))
+    with shop.views() as views:
+        views.refresh()
+        run_sql(table("rows"), foreign)
+        shop.put((id_, "north", 9))
+        with pytest.raises(ViewError, match=r"rows'\): somebody else wrote to it"):
+            views.refresh()
+        views.refresh(full=["rows"])
+        assert shop.found() == shop.expected()
+
+
+def test_a_table_that_is_gone_or_made_otherwise_is_written_whole(tmp_path, table):
+    shop = Shop(tmp_path, table)
+    shop.put((1, "north", 1), (2, "south", 7))
+    with shop.views() as views:
+        views.refresh()
+        run_sql(table("rows"), "DROP TABLE {}")
+        done = views.refresh()
+        assert done.views["rows"].way == "overwrite"
+        assert shop.found() == shop.expected()
+    with tm.Views(tmp_path / "state") as views:
+        orders = views.source("orders", tm.snapshot(tmp_path / "orders.parquet"), key="id")
+        views.view("rows", orders.select("id", region="amount", more="'x'"), to=table("rows"), key="id")
+        views.refresh()
+        assert table("rows")().to_pylist() == [
+            {"id": 1, "region": 1, "more": "x"},
+            {"id": 2, "region": 7, "more": "x"},
+        ]
+
+
+VALUES = {
+    "b": [True, None, False],
+    "i": pa.array([1, None, -(2**31)], pa.int32()),
+    "l": [2**62, 0, None],
+    "f": [0.1, None, float("inf")],
+    "t": ["", None, 'a,"b"\n\\.\\N'],
+    "n": [Decimal("1.50"), None, Decimal("-0.01")],
+    "d": [dt.date(1, 1, 1), None, dt.date(2024, 2, 29)],
+    "s": [dt.datetime(2024, 1, 1, 12, 0, 0, 5), None, dt.datetime(1900, 1, 1)],
+}
+
+
+def test_values_go_in_and_come_out_as_they_are(tmp_path, table):
+    rows = pa.table(VALUES)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    with tm.Views(tmp_path / "state") as views:
+        source = views.source("rows", tm.snapshot(tmp_path / "rows.parquet"))
+        views.view("rows", source, to=table("rows"))
+        for name in VALUES:  # and a column alone, whose NULL is an empty line
+            views.view(name, source.select(name), to=table(f"only_{name}"))
+        views.refresh()
+
+    def told(found):
+        return Counter(tuple(row.values()) for row in found.to_pylist())
+
+    assert told(table("rows")()) == told(rows)
+    for name in VALUES:
+        assert told(table(f"only_{name}")()) == told(rows.select([name]))
+    with tm.Views(tmp_path / "other") as views:  # and on from there
+        again = views.source("again", tm.snapshot(table("rows")))
+        views.view("again", again, to=table("again"))
+        views.refresh()
+        run_sql(table("rows"), "DELETE FROM {} WHERE b")
+        assert views.refresh().views["again"].changed == 1
+        assert told(table("again")()) == told(rows.slice(1))
+
+
+def test_what_cannot_be_is_refused_and_says_what(tmp_path, table):
+    with pytest.raises(ViewError, match="there is no such table"):
+        table("nothing")()
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "x.parquet")
+    with tm.Views(tmp_path / "state") as views:
+        views.view("x", views.source("x", tm.snapshot(tmp_path / "x.parquet")), to=table("x"))
+        with pytest.raises(ViewError, match="written by the view 'x'"):
+            views.view("y", views.flow.constant({"x": "int64"}, [(1,)]), to=table("x"))
+
+
+def test_a_file_of_duckdb_that_is_not_one_is_refused(tmp_path):
+    (tmp_path / "x.duckdb").write_text("no database" * 1000)
+    with pytest.raises(ViewError, match=r"duckdb\(.*x\.duckdb', 't'\): "):
+        tm.duckdb(tmp_path / "x.duckdb", "t")()
+    with duckdb.connect(tmp_path / "y.duckdb") as connection:
+        connection.execute("CREATE SCHEMA a; CREATE TABLE a.t AS SELECT 1 AS x")
+    assert tm.duckdb(tmp_path / "y.duckdb", "a.t")().to_pylist() == [{"x": 1}]
+
+
+@pytest.mark.slow
+def test_columns_that_postgres_has_no_type_for_are_named(tmp_path, server):
+    pq.write_table(pa.table({"x": [[1]]}), tmp_path / "x.parquet")
+    with tm.Views(tmp_path / "state") as views:
+        rows = views.source("x", tm.snapshot(tmp_path / "x.parquet"))
+        views.view("x", rows, to=tm.postgres(server, "lists"))
+        with pytest.raises(ViewError, match=r"column 'x' is of type list<.*, which it does not take"):
+            views.refresh()
+    run_sql(tm.postgres(server, "points"), "CREATE TABLE {} (at point)")
+    with pytest.raises(ViewError, match="column 'at' is of type point, which is not read"):
+        tm.postgres(server, "points")()
+    with pytest.raises(ViewError, match=r"postgres\('host=/nowhere', 'x'\): "):
+        tm.postgres("host=/nowhere", "x")()

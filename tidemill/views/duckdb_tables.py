@@ -1,0 +1,70 @@
+"""Tables of DuckDB, which takes and gives Arrow as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill.errors import ViewError
+from tidemill.views.databases import DatabaseTable, quoted
+
+
+class _DuckDB(DatabaseTable):
+    """A table in a file of DuckDB: see `duckdb`."""
+
+    def __init__(self, path: str | os.PathLike[str], table: str) -> None:
+        super().__init__(table)
+        self._path, self._said = os.fspath(path), table
+
+    def __repr__(self) -> str:
+        return f"duckdb({self._path!r}, {self._said!r})"
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        library = _library()
+        try:
+            with library.connect(self._path) as connection:
+                connection.execute("BEGIN")
+                yield connection
+                connection.execute("COMMIT")  # an error closes it, which rolls back
+        except library.Error as error:  # such as that another process has the file open
+            msg = f"{self}: {error}"
+            raise ViewError(msg) from error
+
+    def _fetch(self, connection: Any, query: str) -> pa.Table:
+        return connection.sql(query).to_arrow_table()
+
+    def _create(self, connection: Any, table: str, schema: pa.Schema, *, temporary: bool = False) -> None:
+        connection.register("tidemill_rows", schema.empty_table())
+        kind = "TEMPORARY TABLE" if temporary else "TABLE"
+        connection.execute(f"CREATE {kind} {table} AS FROM tidemill_rows")
+        connection.unregister("tidemill_rows")
+
+    def _load(self, connection: Any, table: str, rows: pa.Table) -> None:
+        connection.register("tidemill_rows", rows)
+        names = ", ".join(map(quoted, rows.column_names))
+        connection.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM tidemill_rows")  # noqa: S608 - quoted
+        connection.unregister("tidemill_rows")
+
+
+def _library() -> Any:
+    try:
+        import duckdb  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        msg = "tm.duckdb needs the library duckdb: pip install 'tidemill[duckdb]'"
+        raise ViewError(msg) from error
+    return duckdb
+
+
+def duckdb(path: str | os.PathLike[str], table: str) -> DatabaseTable:
+    """Return a table in a file of DuckDB for `Views`, as a sink, or as a source in ``tm.snapshot(tm.duckdb(...))``.
+
+    As a sink its rows and the refresh's number, in the table ``tidemill_refreshes`` beside it, are put in one
+    transaction. Merging costs what changed. That somebody else wrote to it is noticed where keys that changed are not
+    there as they should. ``table`` may be ``"schema.name"``. Needs: ``pip install 'tidemill[duckdb]'``.
+    """
+    return _DuckDB(path, table)
