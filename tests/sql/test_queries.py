@@ -127,6 +127,8 @@ select * from t pivot (sum(a) for b in (1, 2, 3))
 select * from t pivot (sum(a) as x, count(*) as n for b in (1, 2))
 select * from (select a, s from t) pivot (max(a) for s in ('x', 'z'))
 select * from t pivot (count(*) for s in ('x', 'y')) p
+select distinct exists (select 1 from u where u.a = t.a) c from t order by 1 nulls last limit 1
+select distinct (select max(c) from u where u.a = t.a) + 1 c, s from t order by c nulls first, 2 nulls last limit 2
 """.strip().splitlines()
 
 

@@ -346,6 +346,7 @@ class Select:
         """Return the selected columns, each row once if so asked, and of these as many as are wanted."""
         names = self.names
         limits = limits_of(names, node)
+        asked = [key(i.expr) for i in items]
         for one in items:
             plan, one.expr = applied(names, plan, one.expr)
         named: dict[str, Named] = {}
@@ -367,6 +368,10 @@ class Select:
         distinct, chosen = node.args.get("distinct"), len(named)
         keys = []
         for how, at in order:
+            same = key(how.expression)
+            if same in asked:  # with its subqueries, which are joined once
+                keys.append(attrs.evolve(how, expression=visible[asked.index(same)].expr))
+                continue
             plan, expression = applied(names, plan, how.expression)
             keys.append(attrs.evolve(how, expression=column(expression, "order", at)))
         if distinct is not None and not on and len(named) > chosen:
