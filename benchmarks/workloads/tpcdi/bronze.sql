@@ -39,7 +39,7 @@ CREATE TABLE bronze.trade (
 CREATE TABLE bronze.trade_history (
     trade_id BIGINT NOT NULL, event_at TIMESTAMP NOT NULL, status_id VARCHAR NOT NULL);
 CREATE TABLE bronze.cash_transaction (
-    batch INT NOT NULL, account_id BIGINT NOT NULL, at TIMESTAMP NOT NULL, amount DECIMAL(10, 2) NOT NULL,
+    batch INT NOT NULL, account_id BIGINT NOT NULL, paid_at TIMESTAMP NOT NULL, amount DECIMAL(10, 2) NOT NULL,
     name VARCHAR);
 CREATE TABLE bronze.holding_history (
     batch INT NOT NULL, first_trade_id BIGINT NOT NULL, trade_id BIGINT NOT NULL, quantity_before BIGINT,
@@ -48,7 +48,7 @@ CREATE TABLE bronze.daily_market (
     batch INT NOT NULL, day DATE NOT NULL, symbol VARCHAR NOT NULL, close DECIMAL(8, 2) NOT NULL,
     high DECIMAL(8, 2) NOT NULL, low DECIMAL(8, 2) NOT NULL, volume BIGINT NOT NULL);
 CREATE TABLE bronze.watch_history (
-    batch INT NOT NULL, customer_id BIGINT NOT NULL, symbol VARCHAR NOT NULL, at TIMESTAMP NOT NULL,
+    batch INT NOT NULL, customer_id BIGINT NOT NULL, symbol VARCHAR NOT NULL, watched_at TIMESTAMP NOT NULL,
     action VARCHAR NOT NULL);
 CREATE TABLE bronze.prospect (
     batch INT NOT NULL, agency_id VARCHAR NOT NULL, last_name VARCHAR, first_name VARCHAR, middle_initial VARCHAR,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 DAY = 86_400_000_000
 """In microseconds."""
@@ -53,4 +54,4 @@ def picked(random: np.random.Generator, choices: Sequence[str | None], number: i
 def blanked(random: np.random.Generator, values: pa.Array, share: float) -> pa.Array:
     """Return values of which a share is missing."""
     keep = pa.array(random.random(len(values)) >= share)
-    return pa.compute.if_else(keep, values, pa.scalar(None, values.type))  # type: ignore[attr-defined]
+    return pc.if_else(keep, values, pa.scalar(None, values.type))

@@ -37,13 +37,27 @@ _EACH: Final = {
 }  # fmt: skip
 """Thousands of each at scale 1."""
 _STATUSES: Final = {
-    "ACTV": "Active", "CMPT": "Completed", "CNCL": "Canceled", "PNDG": "Pending", "SBMT": "Submitted", "INAC": "Inactive",
+    "ACTV": "Active", "CMPT": "Completed", "CNCL": "Canceled", "PNDG": "Pending", "SBMT": "Submitted",
+    "INAC": "Inactive",
 }  # fmt: skip
 _TYPES: Final = {
     "TMB": ("Market Buy", False, True), "TMS": ("Market Sell", True, True), "TSL": ("Stop Loss", True, False),
     "TLS": ("Limit Sell", True, False), "TLB": ("Limit Buy", False, False),
 }  # fmt: skip
-_LAST: Final = ("Adams", "Baker", "Chen", "Diaz", "Evans", "Fischer", "Garcia", "Hoang", "Ivanova", "Jones", "Kim", "Lopez")
+_LAST: Final = (
+    "Adams",
+    "Baker",
+    "Chen",
+    "Diaz",
+    "Evans",
+    "Fischer",
+    "Garcia",
+    "Hoang",
+    "Ivanova",
+    "Jones",
+    "Kim",
+    "Lopez",
+)
 _GIVEN: Final = ("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gail", "Hugo", "Ines", "Jack", "Kate", "Liam", "Mia")
 _CITIES: Final = ("Bend", "Boise", "Dallas", "Kent", "Lisbon", "Ottawa", "Salem", "Tampa", "Waco", "York")
 
@@ -101,7 +115,7 @@ class Source:
 
     def _hr(self) -> pa.Table:
         n, random = self.many["hr"], self.random
-        is_broker = random.random(n) < 0.3  # noqa: PLR2004
+        is_broker = random.random(n) < 0.3
         is_broker[:2] = True
         self.brokers = np.flatnonzero(is_broker) + 1
         return pa.table({
@@ -109,7 +123,8 @@ class Source:
             "first_name": picked(random, _GIVEN, n), "last_name": picked(random, _LAST, n),
             "middle_initial": blanked(random, picked(random, "ABCDEFG", n), 0.3),
             "job_code": numbers(np.where(is_broker, 314, random.integers(315, 400, n)), pa.int32()),
-            "branch": texts("branch ", random.integers(0, 40, n)), "office": texts("OFFICE", random.integers(0, 900, n)),
+            "branch": texts("branch ", random.integers(0, 40, n)),
+            "office": texts("OFFICE", random.integers(0, 900, n)),
             "phone": texts("(555) ", random.integers(1_000_000, 9_999_999, n)),
         })  # fmt: skip
 
@@ -122,8 +137,8 @@ class Source:
         random, n = self.random, len(ids)
         return {
             "tax_id": texts("", ids % 1_000_000_000, 9), "gender": picked(random, ["M", "F", "m", "f", "x", None], n),
-            "tier": numbers(random.choice([1, 2, 3, 9], n, p=[0.3, 0.4, 0.29, 0.01]), pa.int32()),
-            "dob": days(np.where(random.random(n) < 0.002, -40_000, random.integers(-12_000, 11_000, n))),  # noqa: PLR2004
+            "tier": numbers(np.where(ids % 100 == 1, 9, random.integers(1, 4, n)), pa.int32()),
+            "dob": days(np.where(random.random(n) < 0.002, -40_000, random.integers(-12_000, 11_000, n))),
             "last_name": texts("Name", ids), "first_name": named(_GIVEN, ids % len(_GIVEN)),
             "middle_initial": blanked(random, picked(random, "ABCDEFG", n), 0.3),
             "address_1": texts("", ids * 10 + version), "address_2": blanked(random, texts("Apt ", ids % 97), 0.9),
@@ -144,7 +159,9 @@ class Source:
         start, end = (_FIRST - 365 * _YEARS) * DAY, _FIRST * DAY
         born = np.sort(random.integers(start, end - 30 * DAY, n))
         owner = np.concatenate([np.arange(n), self._some(n, 0.7)])  # of accounts: the first comes with the customer
-        opened = np.concatenate([born, born[owner[n:]] + 1 + (random.random(len(owner) - n) * (end - born[owner[n:]] - 2)).astype(np.int64)])
+        opened = np.concatenate(
+            [born, born[owner[n:]] + 1 + (random.random(len(owner) - n) * (end - born[owner[n:]] - 2)).astype(np.int64)]
+        )
         self.owner, self.opened, self.version = owner, opened // 1_000_000 * 1_000_000, np.zeros(n, np.int64)
         self.left = np.zeros(n, bool)
         moved, left = self._some(n, 0.4), self._some(n, 0.05)
@@ -202,7 +219,7 @@ class Source:
         self.version[old] += 1
         ids = np.concatenate([old, new])
         self.new = new
-        leaves = (self.random.random(len(ids)) < 0.1) & (ids < known)  # noqa: PLR2004
+        leaves = (self.random.random(len(ids)) < 0.1) & (ids < known)
         self.left[ids] |= leaves
         return pa.table({
             **self._flags(len(ids), named("UI", (ids >= known).astype(int))), "customer_id": numbers(ids + 1),
@@ -216,7 +233,7 @@ class Source:
         self.owner = np.concatenate([self.owner, self.new])
         self.opened = np.concatenate([self.opened, np.full(len(self.new), self.today * DAY)])
         ids = np.concatenate([old, np.arange(known, len(self.owner))])
-        closes = (self.random.random(len(ids)) < 0.2) & (ids < known)  # noqa: PLR2004
+        closes = (self.random.random(len(ids)) < 0.2) & (ids < known)
         return pa.table({
             **self._flags(len(ids), named("UI", (ids >= known).astype(int))), "account_id": numbers(ids + 1),
             "customer_id": numbers(self.owner[ids] + 1), "status_id": named(["ACTV", "INAC"], closes.astype(int)),
@@ -235,14 +252,15 @@ class Source:
             "batch": numbers(np.full(n, self.batch), pa.int32()), "agency_id": texts("agency", ids),
             **{name: person[name] for name in names},
             "phone": blanked(random, texts("555-", random.integers(1000, 9999, n)), 0.2),
-            "income": numbers(random.integers(10_000, 300_000, n), missing=random.random(n) < 0.1),  # noqa: PLR2004
+            "income": numbers(random.integers(10_000, 300_000, n), missing=random.random(n) < 0.1),
             "number_cars": numbers(cars, pa.int32()), "number_children": numbers(kids, pa.int32()),
             "marital_status": picked(random, ["S", "M", "D", "W", None], n),
             "age": numbers(random.integers(18, 90, n), pa.int32()),
             "credit_rating": numbers(random.integers(300, 850, n), pa.int32()),
-            "own_or_rent": picked(random, ["O", "R", "U", None], n), "employer": blanked(random, texts("firm ", ids % 500), 0.1),
+            "own_or_rent": picked(random, ["O", "R", "U", None], n),
+            "employer": blanked(random, texts("firm ", ids % 500), 0.1),
             "number_credit_cards": numbers(cards, pa.int32()),
-            "net_worth": numbers(random.integers(-50_000, 2_000_000, n), missing=random.random(n) < 0.1),  # noqa: PLR2004
+            "net_worth": numbers(random.integers(-50_000, 2_000_000, n), missing=random.random(n) < 0.1),
         })  # fmt: skip
 
     def _prospects(self) -> pa.Table:
@@ -250,7 +268,7 @@ class Source:
         return self.prospects
 
     def _changed_prospects(self, share: float) -> tuple[pa.Table, pa.Table]:
-        """Return rows of prospects who are sold no more, and those who changed or are new; others are not sent again."""
+        """Return rows of prospects who are sold no more, and those who changed or are new; others are not sent."""
         there = np.asarray(self.prospects["agency_id"])
         lost = self._some(len(there), share / 2)
         names = {there[i] for i in lost.tolist()}
@@ -258,7 +276,9 @@ class Source:
         gone, kept = self.prospects.filter(pa.array(leaves)), self.prospects.filter(pa.array(~leaves))
         known = np.array([int(name[6:]) for name in kept["agency_id"].to_pylist()], np.int64)
         changed = np.unique(known[self._some(len(known), share)])
-        made = self._prospect_rows(np.concatenate([changed, known.max() + 1 + np.arange(max(1, round(len(known) * share / 2)))]))
+        made = self._prospect_rows(
+            np.concatenate([changed, known.max() + 1 + np.arange(max(1, round(len(known) * share / 2)))])
+        )
         self.prospects = pa.concat_tables([kept, made]).combine_chunks()
         return gone, made
 
@@ -284,12 +304,14 @@ class Source:
     def _trade_rows(self, ids: Any, at: Any, statuses: Any, flags: Any = None) -> pa.Table:
         """Return rows of trades as they are now; one that is done has a price, a fee, a commission and a tax."""
         random, n = np.random.default_rng(SEED + self.batch), len(ids)
-        kind, account, symbol, quantity, bid = (self.trades[k][ids] for k in ("kind", "account", "symbol", "quantity", "bid"))
-        open_ = statuses < 2  # noqa: PLR2004 - pending and submitted
+        kind, account, symbol, quantity, bid = (
+            self.trades[k][ids] for k in ("kind", "account", "symbol", "quantity", "bid")
+        )
+        open_ = statuses < 2
         price = bid * (0.97 + 0.06 * random.random(n))
         none = pa.nulls(n, pa.string())
         first = self._flags(n, none if flags is None else flags)
-        fee = np.where(random.random(n) < 0.001, quantity * price * 2, random.integers(100, 2_000, n))  # noqa: PLR2004
+        fee = np.where(random.random(n) < 0.001, quantity * price * 2, random.integers(100, 2_000, n))
         return pa.table({
             **first, "trade_id": numbers(ids), "event_at": moments(at), "status_id": named(_EVENTS, statuses),
             "trade_type_id": named(list(_TYPES), kind), "is_cash": pa.array(ids % 3 > 0),
@@ -319,13 +341,17 @@ class Source:
         at, account = at[order], account[order]
         self.trades = self._drawn(n, account, 0)
         ids = np.arange(n)
-        limit = self.trades["kind"] >= 2  # noqa: PLR2004 - those that wait
+        limit = self.trades["kind"] >= 2
         sent = np.where(limit, at + random.integers(60, 86_400, n) * 1_000_000, at)
         done = sent + random.integers(1, 300, n) * 1_000_000
         self.open = random.random(n) < _OPEN
-        final = np.where(self.open, 1, np.where(limit & (random.random(n) < 0.2), 3, 2))  # noqa: PLR2004
-        history = [(ids[limit], at[limit], 0), (ids, sent, 1), *((ids[final == s], done[final == s], s) for s in (2, 3))]
-        completed = ids[final == 2]  # noqa: PLR2004
+        final = np.where(self.open, 1, np.where(limit & (random.random(n) < 0.2), 3, 2))
+        history = [
+            (ids[limit], at[limit], 0),
+            (ids, sent, 1),
+            *((ids[final == s], done[final == s], s) for s in (2, 3)),
+        ]
+        completed = ids[final == 2]
         return {
             "trade": self._trade_rows(ids, np.where(self.open, sent, done), final),
             "trade_history": pa.concat_tables(_history(*part) for part in history).combine_chunks(),
@@ -345,8 +371,10 @@ class Source:
         self.open = np.concatenate([self.open, np.ones(n, bool)])
         self.open[ended] = False
         at = self.today * DAY + 34_200_000_000 + np.sort(random.integers(0, 23_400, len(ids))) * 1_000_000
-        status = np.where(done, np.where(random.random(len(ids)) < 0.1, 3, 2), np.where(self.trades["kind"][ids] >= 2, 0, 1))  # noqa: PLR2004
-        paid = status == 2  # noqa: PLR2004
+        status = np.where(
+            done, np.where(random.random(len(ids)) < 0.1, 3, 2), np.where(self.trades["kind"][ids] >= 2, 0, 1)
+        )
+        paid = status == 2
         return {
             "trade": self._trade_rows(ids, at, status, named("UI", (~done).astype(int))),
             **self._settled(ids[paid], at[paid]),
@@ -361,8 +389,9 @@ class Source:
         batch = numbers(np.full(n, self.batch), pa.int32())
         return {
             "cash_transaction": pa.table({
-                "batch": batch, "account_id": numbers(self.trades["account"][ids] + 1), "at": moments(at),
-                "amount": decimals(np.clip(amount, -(10**9), 10**9), 10), "name": picked(random, ["sold", "bought", "fee"], n),
+                "batch": batch, "account_id": numbers(self.trades["account"][ids] + 1), "paid_at": moments(at),
+                "amount": decimals(np.clip(amount, -(10**9), 10**9), 10),
+                "name": picked(random, ["sold", "bought", "fee"], n),
             }),
             "holding_history": pa.table({
                 "batch": batch, "first_trade_id": numbers(of), "trade_id": numbers(ids),
@@ -375,8 +404,9 @@ class Source:
         n = len(pairs)
         return pa.table({
             "batch": numbers(np.full(n, self.batch), pa.int32()),
-            "customer_id": numbers(pairs // len(self.symbols) + 1), "symbol": named(self.symbols, pairs % len(self.symbols)),
-            "at": moments(at), "action": pa.array([action] * n, pa.string()),
+            "customer_id": numbers(pairs // len(self.symbols) + 1),
+            "symbol": named(self.symbols, pairs % len(self.symbols)),
+            "watched_at": moments(at), "action": pa.array([action] * n, pa.string()),
         })  # fmt: skip
 
     def _watches(self) -> pa.Table:
@@ -385,7 +415,7 @@ class Source:
         pairs = np.unique(random.integers(0, len(self.version) * len(self.symbols), n))
         begun = self.opened[pairs // len(self.symbols)]
         at = begun + (random.random(len(pairs)) * (_FIRST * DAY - begun)).astype(np.int64)
-        ends = random.random(len(pairs)) < 0.5  # noqa: PLR2004
+        ends = random.random(len(pairs)) < 0.5
         until = at[ends] + (random.random(int(ends.sum())) * (_FIRST * DAY - at[ends])).astype(np.int64)
         self.watched = pairs[~ends]
         rows = [self._watch_rows(pairs, at, "ACTV"), self._watch_rows(pairs[ends], until, "CNCL")]
@@ -420,7 +450,7 @@ def _references() -> Files:
     parts = {
         "year": [d.year for d in calendar], "quarter": [(d.month + 2) // 3 for d in calendar],
         "month": [d.month for d in calendar], "week": [d.isocalendar()[1] for d in calendar],
-        "day_of_week": [d.isoweekday() for d in calendar], "fiscal_year": [d.year + (d.month > 6) for d in calendar],  # noqa: PLR2004
+        "day_of_week": [d.isoweekday() for d in calendar], "fiscal_year": [d.year + (d.month > 6) for d in calendar],
         "fiscal_quarter": [(d.month + 5) % 12 // 3 + 1 for d in calendar],
     }  # fmt: skip
     sectors = ("Energy", "Health", "Finance", "Technology", "Transport", "Utilities")
@@ -437,8 +467,8 @@ def _references() -> Files:
             "sk_time": numbers(hour * 10_000 + minute * 100 + second),
             "time_text": [f"{h:02}:{m:02}:{s:02}" for h, m, s in zip(hour, minute, second, strict=True)],
             "hour": numbers(hour, pa.int32()), "minute": numbers(minute, pa.int32()),
-            "second": numbers(second, pa.int32()), "is_market_hours": pa.array((clock >= 34_200) & (clock < 57_600)),  # noqa: PLR2004
-            "is_office_hours": pa.array((hour >= 8) & (hour < 18)),  # noqa: PLR2004
+            "second": numbers(second, pa.int32()), "is_market_hours": pa.array((clock >= 34_200) & (clock < 57_600)),
+            "is_office_hours": pa.array((hour >= 8) & (hour < 18)),
         }),
         "industry": pa.table({
             "id": texts("", np.arange(90), 2), "name": texts("industry ", np.arange(90)),

@@ -21,7 +21,7 @@ def finwire(random: Any, companies: int, securities: int, day: int) -> tuple[lis
     by_quarter: list[list[str]] = [[] for _ in range(_QUARTERS)]
     for company in range(companies):
         first = int(founded[company])
-        renewed = int(random.integers(first + 1, _QUARTERS)) if random.random() < 0.1 else -1  # noqa: PLR2004
+        renewed = int(random.integers(first + 1, _QUARTERS)) if random.random() < 0.1 else -1
         for quarter in (q for q in (first, renewed) if q >= 0):
             by_quarter[quarter].append(_company(random, company, quarter, "ACTV" if quarter == first else "INAC"))
         for quarter in range(first + 1, _QUARTERS):
@@ -31,7 +31,7 @@ def finwire(random: Any, companies: int, securities: int, day: int) -> tuple[lis
         company = int(random.integers(0, companies))
         symbols.append(_symbol(security))
         first = int(founded[company]) if security % 2 else int(random.integers(founded[company], _QUARTERS - 7))
-        renewed = int(random.integers(first + 1, _QUARTERS)) if random.random() < 0.1 else -1  # noqa: PLR2004
+        renewed = int(random.integers(first + 1, _QUARTERS)) if random.random() < 0.1 else -1
         for quarter in (q for q in (first, renewed) if q >= 0):
             by_quarter[quarter].append(_security(random, symbols[-1], company, quarter))
     last = dt.date(1970, 1, 1) + dt.timedelta(day)
@@ -50,7 +50,9 @@ def _posted(random: Any, quarter: int, *, early: bool) -> str:
     """Return a moment of a quarter, in its first month or after it."""
     start = _start(quarter)
     day = start + dt.timedelta(days=int(random.integers(0, 25) if early else random.integers(26, 85)))
-    return f"{day:%Y%m%d}-{int(random.integers(8, 18)):02}{int(random.integers(0, 60)):02}{int(random.integers(0, 60)):02}"
+    return (
+        f"{day:%Y%m%d}-{int(random.integers(8, 18)):02}{int(random.integers(0, 60)):02}{int(random.integers(0, 60)):02}"
+    )
 
 
 def _start(quarter: int) -> dt.date:
@@ -58,12 +60,12 @@ def _start(quarter: int) -> dt.date:
 
 
 def _of(random: Any, company: int) -> str:
-    return f"{company + 1:010d}".ljust(60) if random.random() < 0.5 else f"Company {company}".ljust(60)  # noqa: PLR2004
+    return f"{company + 1:010d}".ljust(60) if random.random() < 0.5 else f"Company {company}".ljust(60)
 
 
 def _company(random: Any, company: int, quarter: int, status: str) -> str:
     start = _start(quarter)
-    when = f"{start:%Y%m%d}" if random.random() < 0.9 else " " * 8  # noqa: PLR2004
+    when = f"{start:%Y%m%d}" if random.random() < 0.9 else " " * 8
     return (
         f"{_posted(random, quarter, early=True)}CMP{f'Company {company}':60}{company + 1:010d}{status}"
         f"{int(random.integers(0, 90)):02}{_RATINGS[int(random.integers(0, len(_RATINGS)))]:4}{when}"
@@ -82,7 +84,7 @@ def _security(random: Any, symbol: str, company: int, quarter: int) -> str:
 
 
 def _financial(random: Any, company: int, quarter: int) -> str:
-    start, amounts = _start(quarter), random.integers(-10**6, 10**8, 8)
+    start, amounts = _start(quarter), random.integers(-(10**6), 10**8, 8)
     eps, diluted, margin = (f"{int(a) % 4000 / 100 - 5:12.2f}" for a in amounts[:3])
     revenue, earnings, inventory, assets, liabilities = (f"{int(a) / 100:17.2f}" for a in amounts[3:])
     shares = f"{int(amounts[0]) % 10**8:013}"
@@ -90,5 +92,3 @@ def _financial(random: Any, company: int, quarter: int) -> str:
         f"{_posted(random, quarter, early=False)}FIN{start.year}{quarter % 4 + 1}{start:%Y%m%d}{start:%Y%m%d}{revenue}"
         f"{earnings}{eps}{diluted}{margin}{inventory}{assets}{liabilities}{shares}{shares}{_of(random, company)}"
     )
-
-

@@ -98,8 +98,7 @@ CREATE MATERIALIZED VIEW gold.fact_market_history AS
     JOIN silver.year_low_days ld ON m.symbol = ld.symbol AND m.day = ld.day
     JOIN bronze.dates l ON ld.low_day = l.day
     LEFT JOIN silver.year_earnings y
-        ON y.company_id = s.company_id AND y.quarters = 4 AND m.day >= y.next_quarter
-        AND m.day < y.next_quarter + INTERVAL 90 DAYS;
+        ON y.company_id = s.company_id AND y.quarters = 4 AND y.next_year = d.year AND y.next_quarter = d.quarter;
 
 CREATE MATERIALIZED VIEW gold.prospect AS
     WITH customers AS (

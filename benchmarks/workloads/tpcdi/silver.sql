@@ -81,7 +81,8 @@ CREATE VIEW silver.financials AS
 CREATE VIEW silver.year_earnings AS
     SELECT
         company_id, quarter_start,
-        lead(quarter_start) OVER w AS next_quarter,
+        CASE WHEN quarter = 4 THEN year + 1 ELSE year END AS next_year,
+        CASE WHEN quarter = 4 THEN 1 ELSE quarter + 1 END AS next_quarter,
         sum(eps) OVER (w ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS eps,
         count(eps) OVER (w ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS quarters
     FROM silver.financials
@@ -173,9 +174,9 @@ CREATE VIEW silver.trades AS
     JOIN silver.trade_times t USING (trade_id);
 
 CREATE VIEW silver.cash_days AS
-    SELECT account_id, CAST(at AS DATE) AS day, sum(amount) AS amount, min(batch) AS batch
+    SELECT account_id, CAST(paid_at AS DATE) AS day, sum(amount) AS amount, min(batch) AS batch
     FROM bronze.cash_transaction
-    GROUP BY account_id, CAST(at AS DATE);
+    GROUP BY account_id, CAST(paid_at AS DATE);
 
 CREATE VIEW silver.market_year AS
     SELECT
@@ -202,8 +203,8 @@ CREATE VIEW silver.year_low_days AS
 CREATE VIEW silver.watches AS
     SELECT
         customer_id, symbol,
-        min(at) FILTER (WHERE action = 'ACTV') AS placed_at,
-        max(at) FILTER (WHERE action = 'CNCL') AS removed_at,
+        min(watched_at) FILTER (WHERE action = 'ACTV') AS placed_at,
+        max(watched_at) FILTER (WHERE action = 'CNCL') AS removed_at,
         min(batch) AS batch
     FROM bronze.watch_history
     GROUP BY customer_id, symbol;

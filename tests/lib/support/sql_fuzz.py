@@ -4,6 +4,8 @@ Every difference is printed with the number that draws its query again; the last
 Where SQLite differs and DuckDB does not, it is SQLite that is another: that is said, and does not count.
 """
 
+# ruff: noqa: T201 - a program
+
 from __future__ import annotations
 
 import argparse
