@@ -89,10 +89,12 @@ def anew(judge: Any, gone: Files, come: Files, batch: int) -> None:
             judge.execute(f"CREATE SCHEMA {layer}")
         for statement in re.findall(r"CREATE TABLE [^;]*", script()):
             judge.execute(statement)
-    for name, rows in gone.items():  # noqa: B007 - DuckDB finds rows by their name
-        judge.execute(f"DELETE FROM {name} WHERE agency_id IN (SELECT agency_id FROM rows)")
-    for name, rows in come.items():  # noqa: B007
-        judge.execute(f"INSERT INTO {name} SELECT * FROM rows")
+    for name, rows in gone.items():
+        judge.register("given", rows)
+        judge.execute(f"DELETE FROM {name} WHERE agency_id IN (SELECT agency_id FROM given)")
+    for name, rows in come.items():
+        judge.register("given", rows)
+        judge.execute(f"INSERT INTO {name} SELECT * FROM given")
     for statement in script().split(";"):
         if view := re.search(_VIEW, statement, re.DOTALL):
             judge.execute(f"CREATE OR REPLACE TABLE {view[1]} AS {view[2]}")
@@ -102,7 +104,7 @@ def differing(run: tm.Run, judge: Any, names: Sequence[str]) -> list[str]:
     """Return the views whose rows are not DuckDB's."""
     found = []
     for name in names:
-        ours = run.snapshot(name).to_arrow()  # noqa: F841 - DuckDB finds it by its name
+        judge.register("ours", run.snapshot(name).to_arrow())
         apart = " UNION ALL ".join(
             f"(SELECT * FROM {a} EXCEPT ALL SELECT * FROM {b})" for a, b in (("ours", name), (name, "ours"))
         )

@@ -154,7 +154,7 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
         found += [call("list_mode", sub(f"list<{kind}>"), st.booleans())]
         found += [call("list_percentile_disc", sub(f"list<{kind}>"), SHARES, st.booleans())]
     if kind == "float64":
-        found += [call("round_exactly", same, st.integers(0, 20))]
+        found += [call("round_scaled", same, st.integers(-20, 20))]
         found += [call("list_percentile", sub(f"list<{k}>"), SHARES, st.booleans()) for k in ("int64", "float64")]
         listed = st.lists(st.tuples(sub(kind), sub(kind)).map(lambda p: Call("array", p)), min_size=1, max_size=3)
         found += [

@@ -177,7 +177,7 @@ SPELT = {
 """What Spark spells in another way, and where it is: functions without a name there."""
 NOT_SPARKS = {
     "floor_divide", "list_percentile", "list_percentile_disc", "list_mode", "list_bit_and", "list_bit_or", "list_bit_xor",
-    "list_regression", "list_or_empty", "row_text", "fit", "round_exactly",
+    "list_regression", "list_or_empty", "row_text", "fit", "round_scaled",
 }  # fmt: skip
 """Python's //, what aggregates are made of, and how DuckDB rounds."""
 
