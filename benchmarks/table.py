@@ -77,7 +77,7 @@ TABLE = {
     ),
     "tpcdi": Benchmark(
         "tpcdi:tpcdi", "TPC-DI in SQL: 48 views in three layers, kept up to date as batches arrive", "DuckDB",
-        {"scale": 3, "shares": (0.00001, 0.001, 0.01), "threads": 1},
+        {"scale": 3, "shares": (0.00001, 0.001, 0.01), "threads": 1, "duckdb_memory": ""},
     ),
     "future_updates": Benchmark(
         "values:future_updates", "updates pending for later times", "-",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
@@ -25,11 +26,13 @@ def script() -> str:
     return "\n".join((folder / f"{layer}.sql").read_text() for layer in LAYERS)
 
 
-def tpcdi(*, scale: float, shares: Sequence[float], threads: int) -> Figures:
+def tpcdi(*, scale: float, shares: Sequence[float], threads: int, duckdb_memory: str) -> Figures:
     """Load the first batch, then for each share two more, in which so much of the history changes or comes.
 
     Tidemill has all views in one dataflow, of which those of gold are outputs; DuckDB has tables in the place of
     views, which it computes anew, each from those before it, after each batch. Then all outputs are compared.
+    *peak_mb* is what this process held at most before DuckDB's turn. With ``duckdb_memory``, as "1GB", DuckDB keeps to
+    that, and is slower where it needs more.
     """
     source = Source(scale)
     flow = tm.Dataflow("tpcdi")
@@ -37,7 +40,12 @@ def tpcdi(*, scale: float, shares: Sequence[float], threads: int) -> Figures:
     flow.sql(script(), dialect="duckdb")
     names, found = list(flow.graph.outputs), list[Figures]()
     planned = process_time() - used
-    with flow.start(progress=False) as run, duckdb.connect(config={"threads": threads}) as judge:
+    limit = {"memory_limit": duckdb_memory} if duckdb_memory else {}
+    with (
+        TemporaryDirectory() as spare,
+        flow.start(progress=False) as run,
+        duckdb.connect(config={"threads": threads, "temp_directory": spare, **limit}) as judge,
+    ):
         for batch, (gone, come) in enumerate(batches(source, shares, flow), 1):
             rows = sum(t.num_rows for files in (gone, come) for t in files.values())
             ours = _taken(lambda g=gone, c=come: step(run, g, c, names))

@@ -347,6 +347,8 @@ def further(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:
         found += [call("overlay", same, same, places), call("overlay", same, same, places, places)]
         found += [call("substring_index", same, part, places)]
         texts = same | st.just(lit('{"a":[1.50,{"b":"x"}],"c":null}'))
+        objects = st.sampled_from(['{"a":1,"b":"x"}', '{"a":"1","b":[1.50]}', '{"a":2147483648}', "[]"]).map(lit)
+        found += [call("field", call("from_json", same | objects, st.just("a INT, b STRING")), st.just("b"))]
         found += [call("get_json_object", texts, st.sampled_from(["$", "$.a", "$.a[1].b", "$['c']"]))]
         form = st.just("%s|%-6s|%05d|%,d|%x|%.2f%%")
         found += [call("format_string", form, same, sub("bool"), whole, whole, whole, sub("float64"))]

@@ -134,6 +134,7 @@ class _Strict:
     _index: int
     _curr: Any
     _prev: Any
+    _parse_column: Callable[..., Any]
     _match: Callable[..., Any]
     _match_text_seq: Callable[..., Any]
     _retreat: Callable[[int], None]

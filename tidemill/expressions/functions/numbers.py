@@ -94,7 +94,7 @@ def _rounded_scaled(value: float, places: int) -> float:
     if not math.isfinite(scaled):
         return value
     whole = float(math.trunc(scaled))
-    rest = builtins.abs(scaled - whole)
+    rest: float | Fraction = builtins.abs(scaled - whole)
     if rest == 0.5 and places > 0:  # noqa: PLR2004 - of a half that the product was rounded to, the exact one counts
         rest = builtins.abs(Fraction(value) * int(unit) - int(whole))
     if rest >= 0.5:  # noqa: PLR2004 - away from zero
