@@ -75,6 +75,10 @@ TABLE = {
         "tpcds:tpcds", "the 99 queries of TPC-DS in SQL; needs generator=, see benchmarks/README.md", "DuckDB",
         {"generator": "", "scale": 0.1, "batches": 10, "queries": (), "threads": 1},
     ),
+    "tpcdi": Benchmark(
+        "tpcdi:tpcdi", "TPC-DI in SQL: 48 views in three layers, kept up to date as batches arrive", "DuckDB",
+        {"scale": 3, "shares": (0.00001, 0.001, 0.01), "threads": 1, "duckdb_memory": ""},
+    ),
     "future_updates": Benchmark(
         "values:future_updates", "updates pending for later times", "-",
         {"sizes": (100_000, 1_000_000, 10_000_000), "each": 10, "epochs": 500},

@@ -102,6 +102,7 @@ from tidemill.expressions.functions.dates import (
     weekofyear,
     year,
 )
+from tidemill.expressions.functions.from_json import from_json
 from tidemill.expressions.functions.hashing import (
     base64,
     crc32,
@@ -265,7 +266,7 @@ __all__ = [
     "count", "count_distinct", "count_if", "covar_pop", "covar_samp", "crc32", "cume_dist", "date_add",
     "date_diff", "date_format", "date_from_unix_date", "date_sub", "date_trunc", "datediff", "day", "dayname",
     "dayofweek", "dayofyear", "degrees", "delta", "dense_rank", "desc", "div", "duckdb", "element_at", "errors", "exp",
-    "expm1", "expr", "extract", "files", "first", "first_value", "floor", "format_string", "get",
+    "expm1", "expr", "extract", "files", "first", "first_value", "floor", "format_string", "from_json", "get",
     "get_json_object", "graphs", "greatest", "hash64", "hour", "hypot", "iceberg", "ilike", "initcap", "instr",
     "interval", "isnan", "join_all", "lag", "last", "last_day", "last_value", "lead", "least", "left", "length", "lit",
     "ln", "load", "local_spark", "locate", "log", "log1p", "log2", "log10", "lower", "lpad", "ltrim",

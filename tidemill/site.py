@@ -25,25 +25,29 @@ class Site:
 
     file: str
     line: int
+    sql: tuple[int, str] | None = None
+    """Of what is made of SQL the line in that text, from 1 on, and what stands there."""
 
     @classmethod
-    def here(cls) -> Site:
+    def here(cls, sql: tuple[int, str] | None = None) -> Site:
         """Return the innermost place on the stack that lies outside tidemill."""
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.stack() reads every source file; this is 1000x cheaper
         while frame is not None and _inside(frame.f_code.co_filename):
             frame = frame.f_back
-        return cls("<unknown>", 0) if frame is None else cls(_named(frame.f_code.co_filename), frame.f_lineno)
+        return cls("<unknown>", 0) if frame is None else cls(_named(frame.f_code.co_filename), frame.f_lineno, sql)
 
     @property
     def source(self) -> str:
-        """The text of the line, or an empty string where it cannot be had."""
+        """The text of the line, of SQL what stands there, or an empty string where it cannot be had."""
+        if self.sql is not None:
+            return self.sql[1]
         file = self.file
         if self.is_cell:  # for which IPython made up a file, and gave that its text
             file = next((made for made, cell in _cells().items() if file == f"In [{cell}]"), file)
         return linecache.getline(file, self.line).strip()
 
     def __str__(self) -> str:
-        return self.location if self.is_cell else f"{Path(self.file).name}:{self.line}"
+        return self.location if self.is_cell else f"{Path(self.file).name}:{self.line}{self._in_sql}"
 
     @property
     def is_cell(self) -> bool:
@@ -58,7 +62,12 @@ class Site:
     @property
     def location(self) -> str:
         """The whole path and the line, as terminals and editors make links of it; of a notebook the cell."""
-        return f"{self.file}, line {self.line}" if self.is_cell else f"{self.file}:{self.line}"
+        place = f"{self.file}, line {self.line}" if self.is_cell else f"{self.file}:{self.line}"
+        return place + self._in_sql
+
+    @property
+    def _in_sql(self) -> str:
+        return "" if self.sql is None else f", SQL line {self.sql[0]}"
 
 
 def warn_at_user(message: str, category: type[Warning]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import functools
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from tidemill.errors import ExpressionError, SchemaError
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound
 from tidemill.expressions.expr import Call, Expr, col, lit
-from tidemill.expressions.functions import FUNCTIONS
+from tidemill.expressions.functions import FUNCTIONS, can_cast
+from tidemill.expressions.functions.casts import cast_can_fail, cast_value
 from tidemill.expressions.functions.choice import nullif
 from tidemill.expressions.functions.dates import interval
 from tidemill.expressions.functions.values import FailureError
@@ -152,7 +154,7 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
         found += [call("list_mode", sub(f"list<{kind}>"), st.booleans())]
         found += [call("list_percentile_disc", sub(f"list<{kind}>"), SHARES, st.booleans())]
     if kind == "float64":
-        found += [call("round_exactly", same, st.integers(0, 20))]
+        found += [call("round_scaled", same, st.integers(-20, 20))]
         found += [call("list_percentile", sub(f"list<{k}>"), SHARES, st.booleans()) for k in ("int64", "float64")]
         listed = st.lists(st.tuples(sub(kind), sub(kind)).map(lambda p: Call("array", p)), min_size=1, max_size=3)
         found += [
@@ -345,6 +347,8 @@ def further(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:
         found += [call("overlay", same, same, places), call("overlay", same, same, places, places)]
         found += [call("substring_index", same, part, places)]
         texts = same | st.just(lit('{"a":[1.50,{"b":"x"}],"c":null}'))
+        objects = st.sampled_from(['{"a":1,"b":"x"}', '{"a":"1","b":[1.50]}', '{"a":2147483648}', "[]"]).map(lit)
+        found += [call("field", call("from_json", same | objects, st.just("a INT, b STRING")), st.just("b"))]
         found += [call("get_json_object", texts, st.sampled_from(["$", "$.a", "$.a[1].b", "$['c']"]))]
         form = st.just("%s|%-6s|%05d|%,d|%x|%.2f%%")
         found += [call("format_string", form, same, sub("bool"), whole, whole, whole, sub("float64"))]
@@ -584,3 +588,24 @@ def test_the_sign_of_zero_is_kept_within_an_expression(text, expected):
     row = tuple(-0.0 if field.name == "f" else None for field in SCHEMA)
     assert evaluate(tree, row) == expected
     check_agreement(tree, [row])
+
+
+TYPES = {kind: Schema.of({"x": kind}).fields[0].dtype for kind in KINDS}
+SURE = [
+    (a, b)
+    for a, b in itertools.product(KINDS, KINDS)
+    if a != b and can_cast(TYPES[a], TYPES[b]) and not cast_can_fail(TYPES[a], TYPES[b])
+]
+
+
+@given(st.sampled_from(SURE).flatmap(lambda pair: st.tuples(st.just(pair), VALUES[pair[0]])))
+@settings(SETTINGS, max_examples=scaled(300))
+def test_casts_that_are_said_not_to_fail_never_do(drawn: tuple[tuple[str, str], Any]) -> None:
+    """Plans compute them for rows that nobody may ask for."""
+    (source, to), value = drawn
+    cast_value(value, TYPES[source], TYPES[to])
+
+
+def test_which_casts_may_fail() -> None:
+    assert {("timestamp", "date"), ("int64", "string"), ("int32", "int64"), ("bool", "int32")} <= set(SURE)
+    assert not {("string", "date"), ("int64", "int32"), ("float64", "int64"), ("binary", "string")} & set(SURE)

@@ -17,6 +17,7 @@ from tidemill.expressions.functions import (
     choice,
     date_formats,
     dates,
+    from_json,
     hashing,
     lists,
     numbers,
@@ -66,7 +67,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
         "log1p")},
     **{name: [("f", "i")] for name in ("atan2", "hypot", "log")},
     **{name: [("s",), ("two words",)] for name in ("md5", "sha1", "crc32", "hex", "unhex", "base64", "unbase64")},
-    "sha2": [("s", 256)], "format_string": [(tm.lit("%s"), "s")], "get_json_object": [("s", tm.lit("$.s"))],
+    "sha2": [("s", 256)], "format_string": [(tm.lit("%s"), "s")], "get_json_object": [("s", tm.lit("$.s"))], "from_json": [("s", tm.lit("a INT"))],
     "overlay": [("s", "two words", "n", "n")], "substring_index": [("s", "two words", "n")],
     "date_format": [("t", tm.lit("yyyy"))], "dayname": [("day",)], "monthname": [("t",)], "next_day": [("day", tm.lit("MO"))],
     **{f"try_{name}": [("i", "n")] for name in ("add", "subtract", "multiply", "divide", "mod")},
@@ -75,7 +76,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     **{name: [("l", "n")] for name in ("element_at", "try_element_at", "array_contains", "array_position")},
 }  # fmt: skip
 NO_COLUMNS = {"interval", "pi"}
-MODULES = (choice, dates, date_formats, hashing, lists, numbers, text, text_forms, tries, trigonometry)
+MODULES = (choice, dates, date_formats, from_json, hashing, lists, numbers, text, text_forms, tries, trigonometry)
 
 
 def bound(expression: Expr) -> Any:

@@ -150,6 +150,12 @@ ANGLES = (
 INEXACT += [f"{name}({a})" for name in ANGLES for a in ("f / 1e300", "n")]
 INEXACT += ["cot(n)", "atan2(f, g)", "hypot(f, g)", "log(n, m)", "log(2, f)"]
 LISTS = ["array(i, j, NULL)", "array(s, u)", "array(f, g, f)", "split(s, ',')"]
+JSON_TEXTS = [
+    "", "null", "1", "[]", '[{"a":1}]', "{}", '{"a":1', '{"a":null}', '{"a":1}x', '{"A":1}', '{"a":1,"a":2}', "{a:1}", '{"a":01}',
+    '{"a":NaN}', '{"a":"NaN"}', '{"a":"INF"}', '{"a":"-INF"}', '{"a":"+Infinity"}', '{"a":1.0}', '{"a":1.50}', '{"a":1e3}',
+    '{"a":1E400}', '{"a":-0}', '{"a":2147483648}', '{"a":9223372036854775808}', '{"a":"1"}', '{"a":true}', '{"a":"true"}',
+    '{"a":{"b": 1}}', '{"a":[1, 2.50,"x"]}', '{"a":""}', '{"b":{"a":3},"a":4}', '{"a":1,}', '{"a":"x","b":',
+]  # fmt: skip
 TEXTS += [
     *[f"{name}({v})" for name in ("md5", "sha1", "crc32", "base64", "hex") for v in ("s", "raw")], "hex(i)", "hex(n)", "unhex(s)",
     "unhex('1')", "unbase64('YWI=')", *[f"sha2(s, {bits})" for bits in (0, 224, 256, 384, 512)],
@@ -163,6 +169,9 @@ TEXTS += [
     "format_string('%s|%5s|%-5s|%.2s|%%', s, s, s, s)", "format_string('%d|%5d|%05d|%,d|%+d|%x', i, n, n, i, n, n)",
     "format_string('%.3f|%10.2f|%,.1f|%s', f, f, f, p)", "format_string('%s %c', n, 65)",
     "get_json_object('{\"a\":[1,{\"b\":\"x\"}],\"c\":null,\"d\":true}', '$.a')", "get_json_object('{\"a\":[1,{\"b\":\"x\"}]}', '$.a[1].b')",
+    *[f"from_json(s, '{fields}')" for fields in ("a INT, b STRING", "a DOUBLE", "struct<a: boolean>")],
+    *[f"from_json('{text}', 'a {of}').a" for of in ("INT", "BIGINT", "DOUBLE", "BOOLEAN", "STRING") for text in JSON_TEXTS],
+    r"""get_json_object('{"a":"x\\ud800"}', '$.a')""", r"""from_json('{"a":"x\\ud800"}', 'a STRING').a""",
     "get_json_object('{\"c\":null}', '$.c')", "get_json_object(s, '$.a')",
     *[f"try_{name}({p})" for name in ("add", "subtract", "multiply", "divide", "mod") for p in ("i, j", "n, m", "f, g", "d, w", "d, n")],
     *[f"try_cast({a} as {to})" for a in ("s", "i", "f", "w", "t") for to in ("int", "string", "date") if (a, to) not in (("t", "int"), ("i", "date"), ("f", "date"), ("w", "date"), ("f", "string"))],
@@ -181,7 +190,7 @@ SPELT = {
 """What Spark spells in another way, and where it is: functions without a name there."""
 NOT_SPARKS = {
     "floor_divide", "list_percentile", "list_percentile_disc", "list_mode", "list_bit_and", "list_bit_or", "list_bit_xor",
-    "list_regression", "list_or_empty", "row_text", "fit", "round_exactly",
+    "list_regression", "list_or_empty", "row_text", "fit", "round_scaled",
 }  # fmt: skip
 """Python's //, what aggregates are made of, and how DuckDB rounds."""
 

@@ -3,17 +3,20 @@
 import math
 from decimal import Decimal
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import tidemill as tm
 from benchmarks import kept as measured
+from benchmarks import tpcdi
 from benchmarks.answers import same_value, unmatched
 from benchmarks.kept import Tables, kept
 from benchmarks.nexmark import query
 from benchmarks.planning import script
 from benchmarks.workloads.nexmark import QUERIES
+from benchmarks.workloads.tpcdi.files import Source
 
 
 @pytest.mark.parametrize(
@@ -66,3 +69,20 @@ def test_queries_of_nexmark_are_what_a_database_computes_anew(name):
 def test_the_script_of_many_views_is_read():
     flow = tm.Dataflow.from_sql(script(12))
     assert list(flow.graph.inputs) == ["sales", "items", "shops"]
+
+
+@pytest.mark.slow
+def test_tpc_di_is_what_a_database_computes_anew():
+    """All views as outputs, bronze and silver too, after each of three batches, the last of which changes a tenth."""
+    flow = tm.Dataflow("tpcdi")
+    flow.sql(tpcdi.script().replace("CREATE VIEW", "CREATE MATERIALIZED VIEW"), dialect="duckdb")
+    names = list(flow.graph.outputs)
+    with flow.start() as run, duckdb.connect() as judge:
+        for batch, (gone, come) in enumerate(tpcdi.batches(Source(0.003), [0.1], flow), 1):
+            assert tpcdi.step(run, gone, come, names) > 0
+            tpcdi.anew(judge, gone, come, batch)
+            assert tpcdi.differing(run, judge, names) == []
+        assert [n for n in names if not len(run.snapshot(n))] == []
+        judge.execute("DELETE FROM gold.most_watched WHERE watches = (SELECT max(watches) FROM gold.most_watched)")
+        assert [text.partition(":")[0] for text in tpcdi.differing(run, judge, names)] == ["gold.most_watched"]
+    assert len(names) == 48

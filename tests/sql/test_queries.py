@@ -127,6 +127,8 @@ select * from t pivot (sum(a) for b in (1, 2, 3))
 select * from t pivot (sum(a) as x, count(*) as n for b in (1, 2))
 select * from (select a, s from t) pivot (max(a) for s in ('x', 'z'))
 select * from t pivot (count(*) for s in ('x', 'y')) p
+select distinct exists (select 1 from u where u.a = t.a) c from t order by 1 nulls last limit 1
+select distinct (select max(c) from u where u.a = t.a) + 1 c, s from t order by c nulls first, 2 nulls last limit 2
 """.strip().splitlines()
 
 
@@ -169,3 +171,14 @@ def test_random_queries_are_what_a_database_computes_anew(seed, judge):
             judge(TABLES).query(text)
             queries[f"q{number}"] = text
     assert differences(TABLES, queries, history(random.Random(seed), batches=3), by=judge) == []
+
+
+@pytest.mark.parametrize("how", ["", "LEFT"])
+def test_a_join_by_the_day_of_a_timestamp_is_by_a_key(how):
+    """The kind of defect: a join that computes all pairs, as its condition was thought to fail for some rows."""
+    flow = tm.Dataflow()
+    flow.input("sales", {"at": "timestamp", "n": "int64"})
+    flow.input("days", {"day": "date", "week": "int32"})
+    text = flow.explain_sql(f"SELECT week, n FROM sales {how} JOIN days ON day = CAST(at AS DATE)")
+    assert "changes cost their matches" in text
+    assert "each change costs the other side" not in text

@@ -6,6 +6,8 @@ from decimal import Decimal
 import pytest
 
 import tidemill as tm
+from tidemill.renderer.diagram.scene import scene_of
+from tidemill.sql.dialects import DIALECTS
 
 SHOP = """
   CREATE TABLE orders (id BIGINT PRIMARY KEY, customer BIGINT NOT NULL, amount DECIMAL(12,2), at TIMESTAMP);
@@ -91,7 +93,7 @@ def test_explain_adds_nothing():
     before = list(flow.graph.nodes)
     text = flow.explain_sql("select a, count(*) n from t where b > 1 group by a")
     assert text.startswith(
-        "1 Project a, count AS n\n  2 Project a, count\n    3 Group by a: COUNT(*) AS count  [line 1: a]\n"
+        "1 Project a, count AS n\n  2 Project a, count  [line 1: a, count(*) n]\n    3 Group by a: COUNT(*) AS count  [line 1: a]\n"
     )
     assert "Filter b > 1" in text
     assert "operators:\n" in text
@@ -208,6 +210,56 @@ def test_watermarks_and_windows_that_close():
     assert found[0][1:] == [[(NOON, 1), (NOON + MINUTE, 3)], [(NOON, 1), (NOON + MINUTE, 3), (NOON + 9 * MINUTE, 5)]]
 
 
+@pytest.mark.parametrize("dialect", list(DIALECTS))
+def test_a_table_on_time_has_no_late_rows_and_what_is_made_of_it_forgets(dialect):
+    text = """
+        create table t (watermark bigint, ts timestamp, watermark for ts as ts - interval '5' minute)
+            with (on_time = true);
+        create materialized view w as select ts, count(*) n from t group by ts;
+    """
+    flow = tm.Dataflow.from_sql(text, dialect)
+    with flow.start() as run:
+        for minute in (0, 9, 0, 20, 21):  # the second at 0 is late
+            run.insert("t", [(1, NOON + minute * MINUTE)])
+            run.advance()
+        assert sorted(run.snapshot("w")) == [(NOON + m * MINUTE, 1) for m in (0, 9, 20, 21)]
+        whole = tm.Dataflow.from_sql(text.replace("with (on_time = true)", ""), dialect)
+        with whole.start() as other:
+            for minute in (0, 9, 0, 20, 21):
+                other.insert("t", [(1, NOON + minute * MINUTE)])
+                other.advance()
+            assert (NOON, 2) in list(other.snapshot("w"))
+            assert run.metrics().state_rows < other.metrics().state_rows
+
+
+def test_each_operator_points_to_its_sql():
+    text = """
+        CREATE TABLE orders (id BIGINT, amount BIGINT);
+        CREATE MATERIALIZED VIEW v AS
+            SELECT id, sum(amount) OVER (ORDER BY id) AS total
+            FROM orders
+            WHERE amount > 1
+              AND EXISTS (SELECT 1 FROM orders o WHERE o.id > 3 AND o.id = orders.id);
+    """
+    flow = tm.Dataflow()
+    flow.sql(text)
+    shown = {o.kind: (o.line.partition(", ")[2], o.source) for o in scene_of(flow.graph).operators}
+    assert shown["Input"] == ("SQL line 2", "CREATE TABLE orders (id BIGINT, amount BIGINT)")
+    assert shown["Windowed"] == ("SQL line 4", "sum(amount) OVER (ORDER BY id) AS total")
+    assert shown["SemiJoin"][0] == "SQL line 7"
+    assert shown["SemiJoin"][1].startswith("SELECT 1 FROM orders o WHERE")
+    assert shown["Output"][0] == "SQL line 3"
+    assert {line for line, _ in shown.values()} <= {f"SQL line {n}" for n in range(2, 8)}
+    assert ", SQL line 3)" in flow.graph.outputs["v"].where
+
+
+def test_what_python_makes_beside_sql_points_to_python():
+    flow = tm.Dataflow()
+    views = flow.sql("create table t (a bigint); create view v as select a + 1 as b from t")
+    flow.output("o", views["v"].filter("b > 1"))
+    assert [n.site.sql is None for n in flow.graph.nodes][-2:] == [True, True]
+
+
 def test_unique_columns_are_checked_where_the_table_is_read():
     flow = tm.Dataflow.from_sql(
         "create table t (a bigint unique, b bigint not null, c bigint, unique (b, c));"
@@ -240,6 +292,10 @@ def test_unique_columns_are_checked_where_the_table_is_read():
         ("create view w as select sum(a) over (order by a) r from t emit on window close", "on_close"),
         ("create table x (a bigint, b bigint, watermark for a as b)", "WATERMARK FOR a is AS a, or AS a - INTERVAL"),
         ("create table x (a bigint, watermark for b as b)", "no column `b` for WATERMARK"),
+        ("create table x (a bigint) with (on_time = true)", "for a table with WATERMARK FOR"),
+        ("create table x (a bigint, watermark for a as a) with (on_time = 3)", "properties is not supported"),
+        ("create table x (a bigint, watermark for a as a) with (late = true)", "properties is not supported"),
+        ("create table x (a bigint, watermark for a)", "expected AS and the watermark"),
         ("create table x (a bigint, unique (c))", "no column `c` for UNIQUE of `x`"),
         ("create table x (a timestamp, watermark for a as a - interval 1 month)", "no distance"),
     ],

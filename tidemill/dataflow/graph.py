@@ -50,6 +50,7 @@ class Graph:
         self._made_for: Node | None = None
         """What nodes that are added now are a part of, if anything: they have its name and the user's line."""
         self._origins: Origins | None = None
+        self._sql: tuple[int, str] | None = None
 
     # -- making ---------------------------------------------------------------------------------------------------
 
@@ -77,7 +78,7 @@ class Graph:
         self._check_open(scope)
         whole = self._made_for
         if whole is None:
-            name, site, part_of = name or kind.__name__.lower(), Site.here(), None
+            name, site, part_of = name or kind.__name__.lower(), Site.here(self._sql), None
         else:
             name, site, part_of = name or whole.name, whole.site, whole.part_of or whole.called
         place: dict[str, Any] = {"id": len(self.nodes), "scope": scope, "inputs": inputs}
@@ -100,6 +101,15 @@ class Graph:
             yield
         finally:
             self._origins = before
+
+    @contextmanager
+    def written(self, sql: tuple[int, str] | None) -> Iterator[None]:
+        """Have nodes that are added meanwhile point to what stands in a line of SQL, if that is known."""
+        before, self._sql = self._sql, sql or self._sql
+        try:
+            yield
+        finally:
+            self._sql = before
 
     def put(self, node: N) -> N:
         """Add a node that was made elsewhere, checked; its id has to be the next one. For passes, which copy graphs."""

@@ -134,7 +134,7 @@ def _signature(spec: Function, args: list[Bound]) -> tuple[list[Bound], Signatur
                 raise MisfitError(["NULL has no type in `", _untyped(spec.name, args), give])
             return given, signature
     types = " and ".join(str(a.dtype) for a in args) or "nothing"
-    why = f"` gets {types}: {spec.sql} expects {spec.expects}; {_hint(args)}"
+    why = f"` gets {types}: {spec.sql} expects {spec.expects}{_hint(args)}"
     raise MisfitError(["`", _untyped(spec.name, args), why])
 
 
@@ -158,7 +158,9 @@ def bind_cast(operand: Operand, to: DType) -> Bound:
 
 def _hint(args: Sequence[Bound]) -> str:
     known = {a.dtype for a in args} - {NULL}
-    return "cast one of them" if len(known) > 1 and common_type(list(known)) is None else "cast the argument"
+    if any(t.is_nested for t in known):  # for which there are no casts
+        return ""
+    return "; cast one of them" if len(known) > 1 and common_type(list(known)) is None else "; cast the argument"
 
 
 def _untyped(function: str, args: Sequence[Bound]) -> BoundCall:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tidemill.expressions.expr import Alias, Call, Cast, Column, Expr, Literal, Text
 from tidemill.expressions.functions import FUNCTIONS
+from tidemill.expressions.intervals import Interval, interval_text
 from tidemill.expressions.recursion_guard import recursion_guard
 from tidemill.expressions.structure import resolve
 
@@ -47,6 +48,9 @@ def _literal(value: Any) -> str:
         return "NULL"
     if isinstance(value, (int, float, decimal.Decimal)):
         return str(value).upper() if isinstance(value, bool) else str(value)
+    if isinstance(value, Interval):
+        text, first, last = interval_text(value)
+        return f"INTERVAL '{text}' {first}{f' TO {last}' if last else ''}"
     return "'" + str(value).replace("'", "\\'") + "'"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, rebuilt, walk
-from tidemill.expressions.functions import FUNCTIONS, widens
+from tidemill.expressions.functions import FUNCTIONS
+from tidemill.expressions.functions.casts import cast_can_fail
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import BOOL, FLOAT64
 
@@ -24,7 +25,7 @@ def can_fail(bound: Bound) -> bool:
 
 def _itself_can_fail(call: BoundCall) -> bool:
     if call.function == "cast":
-        return not widens(call.args[0].dtype, call.dtype)
+        return cast_can_fail(call.args[0].dtype, call.dtype)
     never = call.dtype == FLOAT64 and call.function in ("add", "subtract", "multiply", "negate", "abs")
     fails = FUNCTIONS[call.function].can_fail
     if callable(fails):

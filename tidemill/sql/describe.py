@@ -35,13 +35,18 @@ def described(root: p.Node, text: str) -> str:
 
 
 def _place(node: p.Node, text: str) -> str:
-    """Return the line of what a node stands for, and how it begins."""
-    if node.span is None:
-        return ""
-    start, end = node.span
+    found = written(node.span, text)
+    return "" if found is None else "  [line {}: {}]".format(*found)
+
+
+def written(span: tuple[int, int] | None, text: str) -> tuple[int, str] | None:
+    """Return the line where a part of a text stands, and how it begins, if it is known."""
+    if span is None:
+        return None
+    start, end = span
     words = " ".join(text[start:end].split())
     words = words if len(words) <= _MOST_LETTERS else words[:_MOST_LETTERS] + "..."
-    return f"  [line {text.count(chr(10), 0, start) + 1}: {words}]"
+    return text.count("\n", 0, start) + 1, words
 
 
 def _line(node: p.Node) -> str:  # noqa: PLR0911 - one line a node

@@ -73,7 +73,7 @@ _LIKE_POSTGRES: Final = _COMMON - {"year", "month", "day"}
 _RISINGWAVE: Final = _LIKE_POSTGRES | _OF_BITS | _IN_ORDER
 _POSTGRES: Final = _RISINGWAVE | _OF_PAIRS | {"any_value"}
 _DUCKDB: Final = _COMMON | _OF_BITS | _IN_ORDER | _OF_PAIRS | {
-    "list_extract", "hex", "contains", "quarter", "hour", "minute", "dayofyear", "last_day", "ifnull",
+    "list_extract", "hex", "contains", "quarter", "hour", "minute", "second", "dayofyear", "last_day", "ifnull",
     "any_value", "count_if", "listagg", "median", "min_by", "max_by", "arg_min", "arg_max",
 }  # fmt: skip
 _MEANT: Final = {"array_agg": "#list", "list": "#list", "strpos": "instr"}

@@ -7,6 +7,7 @@ import decimal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+import attrs
 from sqlglot import exp
 
 from tidemill.errors import SchemaError, SqlError, did_you_mean
@@ -131,7 +132,9 @@ class Expressions(ExpressionParser):
         if name == "round" and self.dialect.functions is not None:
             return self._rounded(node)
         if name == "concat" and self.dialect.functions is not None:  # which passes over NULL, as || does not
-            return Call("concat", tuple(Call("coalesce", (self.expression(a), lit(""))) for a in node.expressions))
+            given = [self.expression(a) for a in node.expressions]
+            if not any(self.type_of(a, node).is_nested for a in given):
+                return Call("concat", tuple(Call("coalesce", (a, lit(""))) for a in given))
         return super().function(node, within, self.dialect.instead.get(name, name))
 
     def _differs(self, name: str, given: list[exp.Expression], within: Sequence[exp.Expression]) -> str:  # noqa: PLR0911 - one line a difference
@@ -168,7 +171,7 @@ class Expressions(ExpressionParser):
         if dtype is not None and dtype.is_decimal:
             return Call("round", args)
         if self.dialect.name == "duckdb" and dtype == FLOAT64:
-            return Call("round_exactly", args)
+            return Call("round_scaled", args)
         raise self.unsupported(node, ": ROUND is for decimals, since floats are rounded differently")
 
     def substring(self, node: exp.Substring) -> Expr:
@@ -206,9 +209,21 @@ class Expressions(ExpressionParser):
             return found / 1e6
         return Cast(Cast(found, decimal_of(19)) * lit(decimal.Decimal("0.000001")), decimal_of(20, 6))
 
+    def sum(self, node: exp.Add) -> Expr:
+        """Return an addition."""
+        return self.moved(super().sum(node), node)
+
+    def moved(self, found: Expr, node: exp.Expression) -> Expr:
+        """Return a date that an interval moves as a timestamp, but in Spark's, where it stays a date."""
+        if self.dialect.functions is None or not isinstance(found, Call) or not any(map(_is_interval, found.args)):
+            return found
+        is_date = [not _is_interval(a) and self.type_of(a, node) == DATE for a in found.args]
+        args = tuple(Cast(a, TIMESTAMP) if d else a for a, d in zip(found.args, is_date, strict=True))
+        return attrs.evolve(found, args=args)
+
     def difference(self, node: exp.Sub) -> Expr:
         """Return a difference; where it is not Spark's, that of two dates is a number of days."""
-        found = self.operator(node)
+        found = self.moved(self.operator(node), node)
         if self.dialect.functions is None or not isinstance(found, Call) or any(map(_is_interval, found.args)):
             return found
         if any(self.type_of(a, node) != DATE for a in found.args):
@@ -243,7 +258,7 @@ class Expressions(ExpressionParser):
             return _folded(Cast(Literal(plain.value), to))
         if self.dialect.functions is not None:
             given = self.type_of(value, node)
-            is_rounded = isinstance(plain, Call) and plain.function == "round_exactly" and len(plain.args) == 1
+            is_rounded = isinstance(plain, Call) and plain.function == "round_scaled" and len(plain.args) == 1
             rounds = to.is_integer and given.is_numeric and not given.is_integer and not is_rounded
             prints = to == STRING and not (given.is_integer or given in (STRING, DATE, NULL))
             if rounds or prints:
@@ -506,6 +521,7 @@ _SPECIAL: Final[dict[type, Callable[[Any, Any], Expr | None]]] = {
     exp.Exists: Expressions.exists,
     exp.Bracket: Expressions.bracket,
     exp.Div: Expressions.divide,
+    exp.Add: Expressions.sum,
     exp.Sub: Expressions.difference,
     exp.IntDiv: Expressions.whole_division,
     exp.In: Expressions.in_,

@@ -21,6 +21,7 @@ from tidemill.expressions.types import FLOAT64
 from tidemill.expressions.windows.functions import rank
 from tidemill.expressions.windows.specification import Window as WindowOf
 from tidemill.sql import plan as p
+from tidemill.sql.describe import written
 from tidemill.sql.scopes import Names, shown
 from tidemill.sql.trees import columns_of, renamed
 
@@ -76,7 +77,8 @@ class Lowering:
             elif missing:
                 todo += missing
             else:
-                self.made[id(node)] = _RULES[type(node)](self, node)
+                with self.flow.graph.written(written(node.span, self.names.source.text)):
+                    self.made[id(node)] = _RULES[type(node)](self, node)
                 self.kept.append(node)
                 todo.pop()
         return self.made[id(root)]

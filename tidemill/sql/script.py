@@ -6,7 +6,7 @@ import contextlib
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import reduce
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from tidemill.expressions.expr import Alias, Column, Expr, col
 from tidemill.expressions.recursion_guard import recursion_guard
 from tidemill.expressions.schema import Field, Schema
 from tidemill.sql.costs import cost
-from tidemill.sql.describe import described
+from tidemill.sql.describe import described, written
 from tidemill.sql.dialects import Dialect, dialect_named
 from tidemill.sql.expressions import Expressions
 from tidemill.sql.lower import Lowering
@@ -135,10 +135,16 @@ class _Script:
     def made(self) -> Collection | dict[str, Collection]:
         """Return what the text stands for."""
         if len(self.statements) == 1 and isinstance(self.statements[0], QUERIES):
-            return self.collection("", self.statements[0])
+            with self.placed(self.statements[0]):
+                return self.collection("", self.statements[0])
         for statement in self.statements:
-            self.statement(statement)
+            with self.placed(statement):
+                self.statement(statement)
         return self.views
+
+    def placed(self, node: exp.Expression) -> AbstractContextManager[None]:
+        """Have what is made meanwhile point to a statement, but what points to a part of it."""
+        return self.flow.graph.written(written(self.source.span(node), self.source.text))
 
     def statement(self, node: exp.Expression) -> None:
         """Do what a statement of a script says."""
@@ -192,8 +198,6 @@ class _Script:
 
     def create_table(self, node: exp.Create) -> None:
         """Make an input of a table."""
-        if node.args.get("properties"):
-            raise self.names.error(node, "CREATE TABLE with properties is not supported")
         if not isinstance(node.this, exp.Schema):
             raise self.names.error(node, "CREATE TABLE without columns")
         name = self.named(node.this.this)
@@ -222,6 +226,7 @@ class _Script:
         try:
             watermark = self.watermark(fields, watermarks, node.this)
             made = self.flow.input(name, Schema(tuple(fields)), key=chosen or None, watermark=watermark)
+            made = self.on_time(made, watermark, node)
             for one in alone:
                 made = _unique(made, one, name)
         except SqlError:
@@ -233,6 +238,18 @@ class _Script:
         values = {f.name: checked(col(f.name), c.args["kind"], self.dialect) for f, c in pairs}
         smaller = {n: v for n, v in values.items() if not isinstance(v, Column)}
         self.add(name, made.with_columns(**smaller) if smaller else made)
+
+    def on_time(self, rows: Collection, watermark: Any, node: exp.Create) -> Collection:
+        """Return a table's rows, without those that are late if WITH (on_time = true) says so."""
+        properties = node.args["properties"].expressions if node.args.get("properties") else []
+        for one in properties:
+            is_set = type(one) is exp.Property and one.name.lower() == "on_time"
+            if not (is_set and isinstance(one.args["value"], exp.Boolean) and one.args["value"].this):
+                hint = "but WITH (on_time = true)"
+                raise self.names.error(node, "CREATE TABLE with properties is not supported", hint)
+            if watermark is None:
+                raise self.names.error(node.this, "WITH (on_time = true) is for a table with WATERMARK FOR")
+        return rows.on_time(watermark if isinstance(watermark, str) else watermark[0]) if properties else rows
 
     def declared(self, fields: list[Field], names: list[str], what: str, node: Any) -> list[str]:
         """Return the columns that a constraint is about, by their own names."""

@@ -302,6 +302,7 @@ class Select:
         names = self.names
         found: dict[Hashable, Expr] = {}
         calls: list[Named] = []
+        places: list[Any] = []
         given = [(i.expr, i.node) for i in items] + [(e, None) for e in (*qualify, *on)]
         for expression, node in [*given, *((k.expression, n) for k, n in order)]:
             for part in walked(expression, into=lambda e: not isinstance(e, WindowCall)):
@@ -310,6 +311,7 @@ class Select:
                     assert isinstance(call, WindowCall)
                     field = self.call_field(call, node)
                     calls.append((field, call))
+                    places.append(node)
                     found[key(part)] = Column(field.name)
 
         def replace(expression: Expr) -> Expr:
@@ -317,7 +319,7 @@ class Select:
 
         if calls:
             columns = (*plan.columns, *(f for f, _ in calls))
-            plan = Window(input=plan, calls=tuple(calls), columns=columns)
+            plan = Window(input=plan, calls=tuple(calls), columns=columns, span=names.source.span_of(places))
         return plan, replace
 
     def in_time(self, call: Expr) -> Expr:
@@ -346,6 +348,7 @@ class Select:
         """Return the selected columns, each row once if so asked, and of these as many as are wanted."""
         names = self.names
         limits = limits_of(names, node)
+        asked = [key(i.expr) for i in items]
         for one in items:
             plan, one.expr = applied(names, plan, one.expr)
         named: dict[str, Named] = {}
@@ -367,6 +370,10 @@ class Select:
         distinct, chosen = node.args.get("distinct"), len(named)
         keys = []
         for how, at in order:
+            same = key(how.expression)
+            if same in asked:  # with its subqueries, which are joined once
+                keys.append(attrs.evolve(how, expression=visible[asked.index(same)].expr))
+                continue
             plan, expression = applied(names, plan, how.expression)
             keys.append(attrs.evolve(how, expression=column(expression, "order", at)))
         if distinct is not None and not on and len(named) > chosen:
@@ -376,7 +383,9 @@ class Select:
         if not named:
             field = names.field("nothing", INT32, nullable=False)
             named[field.name] = field, lit(0).cast(INT32)
-        made: Node = Project(input=plan, named=tuple(named.values()), columns=tuple(f for f, _ in named.values()))
+        span = names.source.span_of([i.node for i in items])
+        fields = tuple(f for f, _ in named.values())
+        made: Node = Project(input=plan, named=tuple(named.values()), columns=fields, span=span)
         if on:
             by = tuple(keys) or (asc(lit(1)),)
             made = TopK(input=made, keys=tuple(on), order=by, count=1, columns=made.columns)

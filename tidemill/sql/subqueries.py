@@ -37,7 +37,10 @@ def applied(names: Names, plan: Node, expression: Expr) -> tuple[Node, Expr]:
             plan, value = applied(names, plan, operand)
             operands.append(value)
         asking = Filter(input=plan, conditions=guard, columns=plan.columns) if guard and free(sub.plan) else plan
+        before = plan
         plan, value = resolved(names, plan, attrs.evolve(sub, operands=tuple(operands)), asking)
+        if plan is not before and plan.span is None:
+            plan = attrs.evolve(plan, span=names.source.span(sub.node))
         expression = swapped(expression, sub, value)
     return plan, expression
 
@@ -80,7 +83,8 @@ def filtered_by(names: Names, plan: Node, condition: Expr, node: Any) -> Node:
             equal: list[Expr] = [Call("eq", pair) for pair in pairs]
             for one in equal:
                 names.condition(one, inner.node, "IN")
-            return partnered(names, plan, inner.plan, "anti" if negated else "semi", equal)
+            made = partnered(names, plan, inner.plan, "anti" if negated else "semi", equal)
+            return attrs.evolve(made, span=names.source.span(inner.node))
     kept = plan.columns
     plan, condition = applied(names, plan, condition)
     condition = names.condition(condition, node, "WHERE")

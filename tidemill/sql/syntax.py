@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -52,6 +52,11 @@ class Source:
             return node.meta[SPAN]  # type: ignore[no-any-return]
         metas = [n.meta for n in node.walk() if n.meta]
         spans = [m[SPAN] for m in metas if SPAN in m] + [(m["start"], m["end"] + 1) for m in metas if "start" in m]
+        return (min(a for a, _ in spans), max(b for _, b in spans)) if spans else None
+
+    def span_of(self, nodes: Iterable[Any]) -> tuple[int, int] | None:
+        """Return where the first of some nodes begins and the last ends, of those for which that is known."""
+        spans = [s for s in map(self.span, nodes) if s is not None]
         return (min(a for a, _ in spans), max(b for _, b in spans)) if spans else None
 
     def only(self, node: exp.Expression, *known: str) -> None:
@@ -129,6 +134,7 @@ class _Strict:
     _index: int
     _curr: Any
     _prev: Any
+    _parse_column: Callable[..., Any]
     _match: Callable[..., Any]
     _match_text_seq: Callable[..., Any]
     _retreat: Callable[[int], None]
@@ -169,6 +175,14 @@ class _Strict:
     def _parse_disjunction(self, *args: Any, **options: Any) -> Any:
         rule = super()._parse_disjunction  # type: ignore[misc]
         return self._spanned(lambda: rule(*args, **options))
+
+    def _parse_field_def(self) -> Any:
+        if not self._match_text_seq("WATERMARK", "FOR"):
+            return super()._parse_field_def()  # type: ignore[misc]
+        column = self._parse_column()
+        if not self._match(TokenType.ALIAS):
+            self.raise_error("expected AS and the watermark")
+        return exp.WatermarkColumnConstraint(this=column, expression=self._parse_disjunction())
 
     def _parse_bracket(self, this: Any = None) -> Any:
         return super()._parse_bracket(whole_call(this))  # type: ignore[misc]
@@ -264,6 +278,7 @@ def _grammar(name: str) -> Any:
         """The dialect's grammar; calls stay calls by name, but for the few that have a syntax of their own."""
 
         FUNC_TOKENS: ClassVar[Any] = {*base.FUNC_TOKENS, TokenType.SESSION}
+        SCHEMA_UNNAMED_CONSTRAINTS: ClassVar[Any] = base.SCHEMA_UNNAMED_CONSTRAINTS - {"WATERMARK"}  # which all have
         ADD_JOIN_ON_TRUE = False  # a condition that is missing is an error
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = rules

@@ -31,6 +31,7 @@ from tidemill.expressions.functions.choice import CHOICE
 from tidemill.expressions.functions.date_formats import DATE_FORMATS
 from tidemill.expressions.functions.dates import DATES
 from tidemill.expressions.functions.durations import DURATIONS
+from tidemill.expressions.functions.from_json import FROM_JSON
 from tidemill.expressions.functions.hashing import HASHING
 from tidemill.expressions.functions.list_summaries import LIST_SUMMARIES
 from tidemill.expressions.functions.lists import LISTS
@@ -49,8 +50,8 @@ __all__ = ["BY_NAME", "FUNCTIONS", "NULL", "Function", "Signature", "can_cast", 
 FUNCTIONS: Final[dict[str, Function]] = {
     f.name: f
     for family in (
-        OPERATORS, CHOICE, NUMBERS, TRIGONOMETRY, TEXT, TEXT_FORMS, DATES, DATE_FORMATS, HASHING, LISTS, LIST_SUMMARIES,
-        CASTS, DURATIONS, STRUCTS, TRIES,
+        OPERATORS, CHOICE, NUMBERS, TRIGONOMETRY, TEXT, TEXT_FORMS, FROM_JSON, DATES, DATE_FORMATS, HASHING, LISTS,
+        LIST_SUMMARIES, CASTS, DURATIONS, STRUCTS, TRIES,
     )
     for f in family
 }  # fmt: skip

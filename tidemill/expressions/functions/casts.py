@@ -12,9 +12,9 @@ from typing import Any, Final
 from tidemill.errors import brief
 from tidemill.expressions.functions.durations import interval_text, time_text
 from tidemill.expressions.functions.reading import value_of_text
-from tidemill.expressions.functions.registry import Function, Signature
+from tidemill.expressions.functions.registry import MOMENTS, Function, Signature, widens
 from tidemill.expressions.functions.values import FailureError, fitted, rounded
-from tidemill.expressions.types import BOOL, STRING, TIMESTAMPTZ, DType
+from tidemill.expressions.types import BINARY, BOOL, FLOAT64, STRING, TIME, TIMESTAMP, TIMESTAMPTZ, DType
 
 
 def cast_value(value: Any, source: DType, to: DType) -> Any:
@@ -31,6 +31,18 @@ def cast_value(value: Any, source: DType, to: DType) -> Any:
         text = brief(value) if isinstance(value, (str, bytes)) else str(value)
         reason = f"{text} does not fit {to}"
         raise FailureError(reason) from None
+
+
+def cast_can_fail(source: DType, to: DType) -> bool:
+    """Return whether some value of a type does not fit another."""
+    if source == STRING or widens(source, to):
+        return source == STRING != to
+    if to == STRING:
+        return source.is_nested or source == BINARY
+    is_number = source.is_numeric or source == BOOL
+    if is_number and (to in (FLOAT64, BOOL) or (source == BOOL and to.is_integer)):
+        return False
+    return not (to in MOMENTS and source in MOMENTS) and not (to == TIME and source in (TIMESTAMP, TIMESTAMPTZ))
 
 
 def _to_string(value: Any, _to: DType) -> str:  # noqa: PLR0911 - one line a type

@@ -133,7 +133,9 @@ def _regression(given: Sequence[Any], wanted: str) -> float | None:  # noqa: PLR
     if wanted == "intercept":
         return _rounded((sum_y * y_unit - slope * sum_x * x_unit) / n)
     r2 = _rounded(Fraction(xy * xy, xx * yy)) if yy else 1.0
-    return r2 if wanted == "r2" else math.copysign(math.sqrt(r2), xy)
+    if wanted == "r2":
+        return r2
+    return math.sqrt(r2) if xy >= 0 else -math.sqrt(r2)  # xy itself may be too large for one
 
 
 _DIVISORS: Final[dict[str, Callable[[int], int]]] = {

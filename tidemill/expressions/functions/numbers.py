@@ -6,6 +6,7 @@ import builtins
 import decimal
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call, operand
@@ -86,16 +87,24 @@ def _rounded_to(value: Any, places: int) -> Any:
     return int(digits) if isinstance(value, int) else float(digits) + 0.0  # never -0.0
 
 
-def _rounded_exactly(value: float, places: int) -> float:
-    if not math.isfinite(value):
+def _rounded_scaled(value: float, places: int) -> float:
+    """Return DuckDB's rounding: what is next to the product with a power of ten, divided by that."""
+    unit = 10.0 ** builtins.abs(places)
+    scaled = value * unit if places >= 0 else value / unit
+    if not math.isfinite(scaled):
         return value
-    with decimal.localcontext(prec=1000):
-        return float(decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-places), decimal.ROUND_HALF_UP)) + 0.0
+    whole = float(math.trunc(scaled))
+    rest: float | Fraction = builtins.abs(scaled - whole)
+    if rest == 0.5 and places > 0:  # noqa: PLR2004 - of a half that the product was rounded to, the exact one counts
+        rest = builtins.abs(Fraction(value) * int(unit) - int(whole))
+    if rest >= 0.5:  # noqa: PLR2004 - away from zero
+        whole += math.copysign(1.0, scaled)
+    return (whole / unit if places >= 0 else whole * unit) + 0.0
 
 
-def _no_places(literals: Sequence[Any]) -> str | None:
-    within = literals[1] is None or 0 <= literals[1] <= _MOST_PLACES
-    return None if within else f"a float is rounded to 0 to {_MOST_PLACES} places"
+def _few_places(literals: Sequence[Any]) -> str | None:
+    within = literals[1] is None or builtins.abs(literals[1]) <= _MOST_PLACES
+    return None if within else f"a float is rounded to {-_MOST_PLACES} to {_MOST_PLACES} places"
 
 
 def _whole_number(towards: Callable[[Any], int]) -> Callable[[Any], Any]:
@@ -142,8 +151,8 @@ NUMBERS: Final = (
     Function("abs", number, "a number", "ABS", can_fail=True, python=_absolute),
     Function("round", _round, "a number and a number of places", "ROUND", can_fail=True, literals=(1,),
              optional=(0,), refine=_rounded, python=_rounded_to),
-    Function("round_exactly", fixed(FLOAT64, INT32, result=FLOAT64), "a float64 and a number of places",
-             "ROUND_EXACTLY", literals=(1,), optional=(0,), check=_no_places, python=_rounded_exactly),
+    Function("round_scaled", fixed(FLOAT64, INT32, result=FLOAT64), "a float64 and a number of places",
+             "ROUND_SCALED", literals=(1,), optional=(0,), check=_few_places, python=_rounded_scaled),
     Function("floor", _whole, "a number", "FLOOR", can_fail=True, python=_whole_number(math.floor)),
     Function("ceil", _whole, "a number", "CEIL", can_fail=True, aliases=("ceiling",),
              python=_whole_number(math.ceil)),

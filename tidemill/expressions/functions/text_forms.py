@@ -205,7 +205,12 @@ def _json_at(text: str, path: str) -> str | None:
             value = value[step] if isinstance(step, int) and step < len(value) else None
         else:
             value = value.get(step) if isinstance(value, dict) else None
-    return None if value is None else str(value) if isinstance(value, str) else _json(value)
+    return None if value is None else encoded(str(value) if isinstance(value, str) else _json(value))
+
+
+def encoded(text: str) -> str:
+    """Return what JSON's escapes give as Java writes it: half of a pair, which is no letter, as ?."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _json(value: Any) -> str:

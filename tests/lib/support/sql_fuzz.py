@@ -1,0 +1,63 @@
+"""Random queries beside DuckDB and SQLite, in turn, as many as are asked for: ``python tests/lib/support/sql_fuzz.py``.
+
+Every difference is printed with the number that draws its query again; the last line says how many were compared.
+Where SQLite differs and DuckDB does not, it is SQLite that is another: that is said, and does not count.
+"""
+
+# ruff: noqa: T201 - a program
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from pathlib import Path
+
+import duckdb
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.sql_judge import Judge, SqliteJudge, differences  # noqa: E402
+from support.sql_queries import TABLES, Queries, history  # noqa: E402
+
+
+def compared(number: int) -> list[str] | None:
+    """Return where the answers to a query of a number differ; None where the judge cannot say."""
+    judge = SqliteJudge if number % 2 else Judge
+    rng = random.Random(number)
+    text = Queries(rng, sqlite=judge is SqliteJudge).query()
+    try:
+        judge(TABLES).query(text)
+    except (duckdb.NotImplementedException, duckdb.InternalException):  # as correlated IN of several columns
+        return None
+    changes = history(rng, batches=3)
+    try:
+        found = differences(TABLES, {"q": text}, changes, by=judge)
+        if found and judge is SqliteJudge and not differences(TABLES, {"q": text}, changes):
+            print(f"query {number}: SQLite differs from DuckDB, too", flush=True)
+            return []
+        return found  # noqa: TRY300 - what follows is about errors
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is to be seen
+        return [f"{type(error).__name__}: {error}\n  {text}"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Random queries of SQL, judged by DuckDB and SQLite.")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first query (0)")
+    parser.add_argument("--queries", type=int, default=50_000, help="how many (50000)")
+    options = parser.parse_args()
+    judged = wrong = 0
+    for number in range(options.first, options.first + options.queries):
+        found = compared(number)
+        judged += found is not None
+        for difference in found or ():
+            wrong += 1
+            print(f"query {number}: {difference}", flush=True)
+        if number % 100 == 99:  # noqa: PLR2004 - a sign of life
+            print(f"up to {number}: {judged} compared, {wrong} differences", flush=True)
+    print(f"{judged} queries compared, {wrong} differences")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
