@@ -303,7 +303,7 @@ class Dataflow(Building):
         <!doctype html>
         """
         scene = scene_of(self.graph)
-        return page_of(data_of(scene), scene.title)
+        return page_of(data_of(scene, self.graph), scene.title)
 
     def explore(self, *, height: int = 560) -> Explorer:
         """Return the explorer as a widget for notebooks; see `to_html`. A saved notebook shows the picture instead.
@@ -312,7 +312,7 @@ class Dataflow(Building):
         """
         from tidemill.notebook.explorer import explorer  # noqa: PLC0415 - for notebooks alone
 
-        return explorer(data_of(scene_of(self.graph)), height, self._repr_mimebundle_())
+        return explorer(data_of(scene_of(self.graph), self.graph), height, self._repr_mimebundle_())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         scene = scene_of(self.graph)

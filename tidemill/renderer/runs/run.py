@@ -779,7 +779,7 @@ class Run:
         large = {n: held[o.id] for n, o in self._outputs.items() if held[o.id] > READABLE}
         small = [name for name in self._outputs if name not in large]
         outputs = {name: rows for name in small if (rows := self._last_rows(name)) is not None}
-        return data_of(self._scene(), history_of(events, self._frontiers, outputs, large))
+        return data_of(self._scene(), self.graph, history_of(events, self._frontiers, outputs, large))
 
     def _last_rows(self, name: str) -> Rows | None:
         """Return what an output holds, or None where it cannot be said: nothing is complete, or not which time."""
