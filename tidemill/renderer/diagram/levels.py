@@ -323,7 +323,8 @@ def _chunks(items: list[Any]) -> list[list[Any]]:
 def _what(graph: Graph, atoms: list[_Atom]) -> str:
     """Return what there is most of, for boxes that nobody has named."""
     counts = Counter("loop" if a.loop is not None else call_word(graph, a.nodes) for a in atoms)
-    return ", ".join(f"{count} {word}s" if count > 1 else word for word, count in counts.most_common(3))
+    words = sorted(counts, key=lambda word: (word in {"input", "output"}, -counts[word]))
+    return ", ".join(f"{counts[word]} {word}s" if counts[word] > 1 else word for word in words[:3])
 
 
 def _lines(atoms: list[_Atom]) -> str:

@@ -155,6 +155,7 @@ function explore(root, data, ask) {
 
   function setTable(wanted) {
     isTable = wanted;
+    root.classList.toggle("lists", wanted);
     bar.querySelector("[data-do=table]").setAttribute("aria-pressed", wanted);
     showPanel();
   }

@@ -104,14 +104,22 @@ function picture(canvas, map, data, tree, told) {
   function write(scale) {
     written = scale;
     for (const [id, box] of drawn.boxes) writeBox(id, box, scale);
-    for (const { texts: [text], width, height, title, x, y } of drawn.frames) {
-      const size = Math.max(LEAST_LETTERS, 12 * scale);
-      text.textContent = height * scale >= size || width * scale > 60 ? clipped(title, size, width * scale - 8, true) : "";
-      place(text, x + width / 2, y + height / 2 + (size * 0.35) / scale, size / scale);
-    }
+    for (const frame of drawn.frames) writeTitle(frame, scale);
     drawn.scene.classList.toggle("far", scale < 0.75);
     const size = round1(Math.max(LEAST_LETTERS, 11 * scale) / scale);
     for (const text of drawn.counts.values()) text.setAttribute("font-size", size);
+  }
+
+  // A title begins where its box does, and may be as long as most of that.
+  function writeTitle({ text, rect, title, x, y, room, isTurned }, scale) {
+    const size = Math.max(LEAST_LETTERS, 12 * scale);
+    text.textContent = clipped(title, size, room * scale - 14, true);
+    const [wide, high] = [(widthOf(text.textContent, size, true) + 14) / scale, (size + 6) / scale];
+    const at = isTurned ? { x: x - high / 2, y, width: high, height: wide } : { x, y: y - high / 2, width: wide, height: high };
+    for (const [name, value] of Object.entries(at)) rect.setAttribute(name, round1(value));
+    const [cx, cy] = [at.x + at.width / 2, at.y + at.height / 2];
+    place(text, cx, cy + (size * 0.35) / scale, size / scale);
+    if (isTurned) text.setAttribute("transform", `rotate(90 ${round1(cx)} ${round1(cy)})`);
   }
 
   function writeBox(id, box, scale) {
@@ -196,13 +204,14 @@ function picture(canvas, map, data, tree, told) {
     const frame = make("g", { class: `${group.kind}${depth % 2 ? "" : " even"} inside` }, layers[0]);
     make("rect", { ...rectangleOf(u + border.u, v + border.v, border.across, border.along), rx: 8 }, frame);
     const title = make("g", { class: "title", "data-group": id, tabindex: 0, role: "button", "aria-expanded": "true", "aria-label": `close ${titleOf(id)}` }, layers[2]);
-    const at = rectangleOf(u + tu, v + tv, ta, tl);
-    make("rect", { ...at, rx: 8 }, title);
+    const rect = make("rect", { rx: 8 }, title);
     make("title", {}, title, `close ${titleOf(id)}, ${group.line}`);
     const text = make("text", { "text-anchor": "middle", class: "name" }, title);
-    if (!down) text.setAttribute("transform", `rotate(90 ${at.x + at.width / 2} ${at.y + at.height / 2})`);
-    const lying = down ? at : { x: at.x + at.width / 2 - at.height / 2, y: at.y + at.height / 2 - at.width / 2, width: at.height, height: at.width };
-    drawn.frames.push({ id, texts: [text], title: `▾ ${titleOf(id)}`, ...lying });
+    const at = rectangleOf(u + tu, v + tv, ta, tl);
+    const around = rectangleOf(u + border.u, v + border.v, border.across, border.along);
+    const room = Math.max(tl > ta ? tl : ta, 0.8 * (down ? around.width : around.height));
+    const begin = down ? { x: at.x, y: at.y + at.height / 2 } : { x: at.x + at.width / 2, y: at.y };
+    drawn.frames.push({ id, text, rect, title: `▾ ${titleOf(id)}`, room, isTurned: !down, ...begin });
   }
 
   function drawBox({ id, u, v, across, along, label, pinned }, du, dv, parent) {
@@ -227,7 +236,7 @@ function picture(canvas, map, data, tree, told) {
       make("text", { "text-anchor": "middle" }, box.more);
     }
     drawn.boxes.set(id, box);
-    if (label && !pinned) {
+    if (label) {
       const [cx, cy] = turned(du + u + across / 2, dv + v + along);
       drawn.counts.set(id, make("text", { x: round1(cx + 5), y: round1(cy + (down ? 13 : -4)), class: "count", "font-size": 11 }, parent));
     }
@@ -402,5 +411,5 @@ function picture(canvas, map, data, tree, told) {
   }
 
   begin();
-  return { paint, toggle, redraw, begin, choose, follow, reveal, toSvg, fit: views.fit, zoom: views.zoom, stop: views.stop, scale: () => views.now().scale, isDrawn: () => drawn.boxes };
+  return { paint, toggle, redraw, begin, choose, follow, reveal, toSvg, fit: views.fit, zoom: views.zoom, stop: views.stop, scale: () => views.now().scale, size: () => drawn.size };
 }

@@ -46,20 +46,25 @@ function treeOf(data) {
     return role === "border" || role === "feedback";
   }
 
-  // Open groups from the outermost on, those of inputs and outputs first, as long as no more boxes are to be seen than
-  // `most`; calls stay closed.
+  // Open groups from the outermost on, those of inputs and outputs first: of one depth all or none, but for those that
+  // are too large, as long as no more boxes are to be seen than `most`. Calls stay closed.
   function openUpTo(most) {
     open.clear();
     open.add(rootId);
     let seen = size(groups.get(rootId));
-    const waiting = [...groups.get(rootId).groups];
+    let waiting = [...groups.get(rootId).groups];
     while (waiting.length) {
-      waiting.sort((a, b) => rankOf(a) - rankOf(b) || size(groups.get(a)) - size(groups.get(b)) || a - b);
-      const g = groups.get(waiting.shift());
-      if (g.kind === "call" || seen - 1 + size(g) > most) continue;
-      open.add(g.id);
-      seen += size(g) - 1;
-      waiting.push(...g.groups);
+      const rank = Math.min(...waiting.map(rankOf));
+      const here = waiting.filter((id) => rankOf(id) === rank).map((id) => groups.get(id));
+      waiting = waiting.filter((id) => rankOf(id) > rank);
+      const fit = here.filter((g) => g.kind !== "call" && seen - 1 + size(g) <= most);
+      const more = fit.reduce((sum, g) => sum + size(g) - 1, 0);
+      if (seen + more > most) continue;
+      for (const g of fit) {
+        open.add(g.id);
+        waiting.push(...g.groups);
+      }
+      seen += more;
     }
   }
 
