@@ -51,6 +51,7 @@ class Opened:
         path = tmp_path / "page.html"
         path.write_text(html, encoding="utf-8")
         self.page.goto(path.as_uri())
+        self.page.wait_for_function("typeof explorer === 'undefined' || explorer !== null")
 
     def keys(self, *names):
         for name in names:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
@@ -63,7 +65,7 @@ def page_of(data: str, title: str) -> str:
         title=escape(title),
         css=page_file("explorer.css"),
         js=page_script(),
-        data=data.replace("<", "\\u003c"),  # nothing in a script of the page may end it
+        data=base64.b64encode(zlib.compress(data.encode(errors="replace"), 6)).decode(),
     )
     return made.encode(errors="replace").decode()
 

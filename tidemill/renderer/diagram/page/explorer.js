@@ -23,6 +23,7 @@ function explore(root, data, ask) {
   let playing = null;
   let follows = true;
   let isTable = false;
+  let panelOfId = null; // what the panel showed
   let seen = null; // what is known of the moment: {counts, standing}
 
   // -- one moment -----------------------------------------------------------------------------------------------
@@ -41,25 +42,30 @@ function explore(root, data, ask) {
     showPanel();
   }
 
+  const STANDINGS = ["", "passed", "waits", "holds"];
+
   function insideOf(id) {
     return groups.has(id) ? groups.get(id).all : [id];
   }
 
   // The classes of a box: whether any of its operators is alive, and the worst of where they are.
   function stateOf(ids, moment, counts, standing) {
-    const isAlive = ids.some((id) => counts.has(id) && (!moment.isNow || counts.get(id) > 0));
-    const states = new Set(ids.map((id) => standing.get(id)));
-    const state = ["holds", "waits", "passed"].find((s) => states.has(s)) || "";
-    return `${isAlive ? "alive " : ""}${state}`;
+    let [isAlive, worst] = [false, 0];
+    for (const id of ids) {
+      isAlive ||= counts.has(id) && (!moment.isNow || counts.get(id) > 0);
+      worst = Math.max(worst, STANDINGS.indexOf(standing.get(id)));
+    }
+    return `${isAlive ? "alive " : ""}${STANDINGS[worst]}`;
   }
 
   // What a box says of the moment: what is held in it, what its result sent, how long it took; where it is, if it matters.
   function figuresOf(id, moment, counts, apart) {
     const ids = insideOf(id);
     if (operators.get(ids[0])?.records === null || !ids.length) return "";
+    const work = data.steps[moment.step]?.operators;
     const sum = (f) => ids.reduce((total, one) => total + (f(one) || 0), 0);
     const held = sum((one) => times.heldAt(operators.get(one), moment));
-    const seconds = sum((one) => (moment.isNow ? operators.get(one).seconds : data.steps[moment.step]?.operators[one]?.seconds));
+    const seconds = sum((one) => (moment.isNow ? operators.get(one).seconds : work?.[one]?.seconds));
     const parts = [];
     if (held) parts.push(`${numeral(held)} held`);
     if (apart && !groups.has(id)) parts.push(`frontier ${times.frontierText(times.frontierOf(id, moment))}`);
@@ -98,12 +104,14 @@ function explore(root, data, ask) {
 
   function showPanel() {
     const o = operators.get(chosen);
-    const top = panel.scrollTop;
+    const top = isTable ? panel.scrollTop : 0;
     if (isTable) panel.innerHTML = book.table(find.value, seen.counts, chosen);
     else if (o) panel.innerHTML = book.details(o, seen.standing);
     else if (groups.has(chosen)) panel.innerHTML = book.boxDetails(groups.get(chosen), seen.standing, sumsOf(groups.get(chosen)));
     else panel.innerHTML = book.overview(seen.counts, seen.standing);
-    panel.scrollTop = isTable ? top : 0;
+    if (isTable) panel.scrollTop = top;
+    else if (panelOfId !== chosen) panel.scrollTop = 0;
+    panelOfId = chosen;
     const id = o ? chosen : groups.get(chosen)?.result;
     if (!isTable && id !== undefined && id !== null) showRecords(id, moments[at]);
   }

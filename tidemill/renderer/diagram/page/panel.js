@@ -5,6 +5,7 @@ function html(parts, ...values) {
   return parts.reduce((text, part, i) => text + escape(values[i - 1]) + part);
 }
 
+const MOST_BUSY = 20; // operators that are listed by what they sent
 const PAIRED = 200; // updates of a time up to which old and new are looked for
 
 // Put together what is the old and the new of one row: of the updates at one time those that are most alike.
@@ -70,8 +71,9 @@ function panelOf(data, tree, times, where) {
     if (!moment.isNow) {
       const busy = [...counts].filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
       text += "<h3>Sent at this time</h3>" + (busy.length ? "<table>" : "<p>nothing</p>");
-      for (const [id, count] of busy.slice(0, 40)) text += html`<tr data-choose="${id}"><td>` + link(id) + html`</td><td class="number">${numeral(count)}</td></tr>`;
+      for (const [id, count] of busy.slice(0, MOST_BUSY)) text += html`<tr data-choose="${id}"><td>` + link(id) + html`</td><td class="number">${numeral(count)}</td></tr>`;
       text += busy.length ? "</table>" : "";
+      if (busy.length > MOST_BUSY) text += html`<p class="soft">and ${numeral(busy.length - MOST_BUSY)} more: see the table</p>`;
     }
     return text + LEGEND;
   }

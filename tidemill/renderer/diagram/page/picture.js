@@ -6,13 +6,14 @@
 
 const LEAST_LETTERS = 11;
 const WIDEST = 210;
+const MOST_FLOWING = 60; // edges along which a flow is drawn: with more, browsers paint nothing else
 const READABLE = 0.48; // the scale down to which names can be read in boxes
 
 function picture(canvas, map, data, tree, told) {
   "use strict";
   const { operators, groups } = tree;
   const ink = document.createElement("canvas").getContext("2d");
-  const widths = new Map(); // of texts that were measured, in letters of 100 pixels
+  const [plain, bold] = [new Map(), new Map()]; // how wide letters are, of their height
   let down = true;
   let drawn = null; // {scene, boxes, frames, edges, counts}
   let painted = null;
@@ -38,13 +39,20 @@ function picture(canvas, map, data, tree, told) {
 
   // -- what is written in boxes ---------------------------------------------------------------------------------
 
+  // About as wide as a text is: its letters, each measured once.
   function widthOf(text, size, isBold) {
-    const key = isBold ? `b${text}` : text;
-    if (!widths.has(key)) {
-      ink.font = `${isBold ? "bold " : ""}100px Helvetica, Arial, sans-serif`;
-      widths.set(key, ink.measureText(text).width);
+    const known = isBold ? bold : plain;
+    let width = 0;
+    for (const letter of text) {
+      let one = known.get(letter);
+      if (one === undefined) {
+        ink.font = `${isBold ? "bold " : ""}100px Helvetica, Arial, sans-serif`;
+        one = ink.measureText(letter).width / 100;
+        known.set(letter, one);
+      }
+      width += one;
     }
-    return (widths.get(key) * size) / 100;
+    return width * size;
   }
 
   // As much of a text as there is room for: of what has parts, as many of them as can be.
@@ -297,13 +305,17 @@ function picture(canvas, map, data, tree, told) {
       writeBox(id, box, scale);
     }
     const leaving = new Map();
+    let alive = 0;
     for (const edge of drawn.edges) {
       const isAlive = isStepped && [...edge.operators].some((id) => counts.get(id) > 0);
-      if (edge.group.classList.contains("alive") !== isAlive) edge.group.classList.toggle("alive", isAlive);
+      if (edge.isAlive !== isAlive) edge.group.classList.toggle("alive", isAlive);
+      edge.isAlive = isAlive;
+      alive += isAlive;
       if (!drawn.counts.has(edge.source)) continue;
       if (!leaving.has(edge.source)) leaving.set(edge.source, new Set());
       for (const id of edge.operators) leaving.get(edge.source).add(id);
     }
+    drawn.scene.classList.toggle("flowing", alive <= MOST_FLOWING);
     for (const [id, text] of drawn.counts) {
       const known = [...(leaving.get(id) || [])].filter((o) => counts.has(o));
       const count = known.length ? numeral(known.reduce((sum, o) => sum + counts.get(o), 0)) : "";

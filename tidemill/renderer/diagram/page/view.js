@@ -34,8 +34,11 @@ function viewOf(canvas, map, told) {
     moveTo(view);
   }
 
+  let measured = null; // until its window changes: to ask would lay out the page
+
   function room() {
-    return [canvas.clientWidth || 800, canvas.clientHeight || 500];
+    measured ||= [canvas.clientWidth || 800, canvas.clientHeight || 500];
+    return measured;
   }
 
   function moveTo(next) {
@@ -226,6 +229,7 @@ function viewOf(canvas, map, told) {
   }
 
   const watched = new ResizeObserver(() => {
+    measured = null;
     told.resized(untouched);
     moveFrame();
   });
