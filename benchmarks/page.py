@@ -1,8 +1,8 @@
-"""The explorer's page in a headless Chromium: how long it takes to open, to step, to pan: ``python -m benchmarks.page``.
+"""The explorer's page in a headless Chromium: how long it takes to open, to step, to pan.
 
-The dataflow is the large one of the tests, its operators as the engine runs them; events are what operators did in steps
-that are on record. Times are of the page's own clock: until a step is laid out and styled, which is all but the painting,
-and between the frames of a drag.
+``python -m benchmarks.page``. The dataflow is the large one of the tests, its operators as the engine runs them; events
+are what operators did in steps that are on record. Times are of the page's own clock: until a step is laid out and
+styled, which is all but the painting, and between the frames of a drag.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def main() -> None:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         found |= measured(page, path)
         browser.close()
-    print(json.dumps(found, indent=1))  # noqa: T201 - what it is for
+    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

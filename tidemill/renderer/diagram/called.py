@@ -70,7 +70,7 @@ def _title(kind: str, does: str, node: Node) -> str:
         keys, colon, made = does.partition(": ")
         return _short(f"group {keys}" if colon and keys.startswith("by ") else made or does or "aggregate")
     if kind == "Windowed":
-        by = re.search(r" of each (.*)$", does)
+        by = re.search(r" of each (.*), [^,]*$", does)  # and then how it is kept up to date
         return _short(f"window by {by[1]}" if by else f"window {does}")
     word = _WORDS.get(kind, kind.lower())
     own = node.name if node.name not in {node.kind.lower(), kind.lower()} and node.call is None else ""
