@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from support.browser import Opened, browser
-from support.pictures import large, left_joins
+from support.pictures import FLOWS, large, left_joins
 
 import tidemill as tm
 
@@ -143,22 +143,39 @@ def test_what_a_box_opened_stays_where_it_was(chromium, tmp_path):
 
 
 def test_what_has_work_comes_into_view_but_where_that_is_held(chromium, tmp_path):
-    run = large(300).start()
+    run = FLOWS["components"]().start()
     run.log_events()
-    for i in range(6):
-        run.insert(f"in{i}", [(1000 + i,)])
-        run.advance()
-    opened = Opened(chromium, run.to_html(), tmp_path, (900, 500))
-    opened.page.evaluate("explorer.openAll()")
-    for moment in range(6):
-        opened.page.evaluate(f"explorer.goTo({moment})")
-        assert opened.page.locator(".operator.alive").count() > 3
+    run.insert("edges", [(i, (i * 7 + 1) % 20) for i in range(20)] + [(i, i + 1) for i in range(12)])
+    run.advance()
+    run.insert("edges", [(12, 0)])
+    run.advance()
+    opened = Opened(chromium, run.to_html(), tmp_path, (1200, 700))
+    opened.page.evaluate("explorer.toggle([...explorer.tree.groups.values()].find(g => g.kind === 'loop').id)")
+    opened.page.evaluate("explorer.picture.zoom(4)")
+    rounds = opened.page.evaluate("explorer.moments[1].rounds.length")
+    assert rounds > 5
+    for which in range(-1, rounds):
+        opened.page.evaluate(f"explorer.goTo(1, {which})")
+        assert opened.page.locator(".operator.alive").count() >= 1
         assert opened.page.evaluate(OUTSIDE) == 0
     opened.keys("0", "f")
     opened.page.evaluate("explorer.picture.zoom(9)")
     where = opened.page.locator(".canvas > g").get_attribute("transform")
-    opened.page.evaluate("explorer.goTo(2)")
+    opened.page.evaluate("explorer.goTo(0)")
     assert opened.page.locator(".canvas > g").get_attribute("transform") == where
+
+
+def test_of_what_has_work_far_apart_a_part_is_in_view(chromium, tmp_path):
+    run = large(300).start()
+    run.log_events()
+    run.insert("in0", [(1000,)])
+    run.advance()
+    opened = Opened(chromium, run.to_html(), tmp_path, (900, 500))
+    opened.page.evaluate("explorer.openAll()")
+    opened.page.evaluate("explorer.goTo(0)")
+    alive = opened.page.locator(".operator.alive").count()
+    assert opened.page.evaluate(OUTSIDE) < 0.75 * alive
+    assert opened.page.evaluate("explorer.picture.scale()") >= 0.2
 
 
 def test_the_map_is_there_where_not_all_can_be_seen_and_a_click_goes_there(chromium, tmp_path):
@@ -243,9 +260,13 @@ def test_times_of_two_coordinates_are_a_grid_that_says_who_holds_them(chromium, 
     assert cell(0, 1).get_attribute("class").split()[0] == "closed"
     assert cell(2, 1).get_attribute("class").split()[0] == "held"
     assert "held by prices" in cell(2, 1).get_attribute("aria-label")
+    cell(0, 1).click()
+    assert "(0, 1)" in opened.text(".times output")
+    assert "here" in cell(0, 1).get_attribute("class")
+    opened.keys("Escape")
     cell(2, 1).click()
-    assert "(2, 1)" in opened.text(".times output")
     assert "here" in cell(2, 1).get_attribute("class")
+    assert "held back by #1 Input prices" in opened.text("aside").replace("\n", " ")
     assert opened.complaints == []
 
 

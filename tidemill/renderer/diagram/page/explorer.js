@@ -23,6 +23,7 @@ function explore(root, data, ask) {
   let playing = null;
   let follows = true;
   let isTable = false;
+  let asked = null; // the time that is asked for, where that is none of a moment's
   let panelOfId = null; // what the panel showed
   let seen = null; // what is known of the moment: {counts, standing}
 
@@ -30,7 +31,7 @@ function explore(root, data, ask) {
 
   function show() {
     const moment = moments[at];
-    const [counts, standing] = [times.countsAt(moment, round), times.standingOf(moment)];
+    const [counts, standing] = [times.countsAt(moment, round), times.standingOf(moment, asked ?? moment.user)];
     seen = { counts, standing };
     const apart = [...standing.values()].some((s) => s !== "passed");
     shown.paint({
@@ -85,7 +86,7 @@ function explore(root, data, ask) {
     slider.value = at;
     bar.querySelector(".times output").textContent = times.momentText(moment);
     const strip = root.querySelector(".rounds");
-    strip.style.display = moment.rounds.length ? "" : "none";
+    strip.style.visibility = moment.rounds.length ? "" : "hidden"; // its place stays: the picture is not to jump
     strip.querySelector("output").textContent = round < 0 ? "all iterations" : `iteration ${timeText(moment.rounds[round].time)}`;
     if (strip.dataset.of !== String(at)) showStrip(strip, moment);
     strip.querySelectorAll("[data-round]").forEach((bar_) => bar_.setAttribute("aria-pressed", Number(bar_.dataset.round) === round));
@@ -133,6 +134,7 @@ function explore(root, data, ask) {
   // -- what people do -------------------------------------------------------------------------------------------
 
   function goTo(moment, which = -1) {
+    asked = null;
     at = Math.max(0, Math.min(moments.length - 1, moment));
     round = Math.max(-1, Math.min(moments[at].rounds.length - 1, which));
     show();
@@ -243,6 +245,7 @@ function explore(root, data, ask) {
   const canvas = make("svg", { class: "canvas", "font-family": "Helvetica, Arial, sans-serif", role: "group", "aria-label": "the graph" }, main);
   const map = make("svg", { class: "map", "aria-hidden": "true" }, main);
   const strip = root.querySelector(".rounds");
+  strip.style.display = moments.some((m) => m.rounds.length) ? "" : "none";
   if (!data.steps.length) bar.querySelector(".times").style.display = "none";
   root.classList.toggle("dark", isDark());
   const narrow = new ResizeObserver(() => root.classList.toggle("narrow", root.clientWidth < 700));
@@ -267,7 +270,10 @@ function explore(root, data, ask) {
   const pressed = (event) => {
     const to = event.target.closest("[data-choose], [data-go], [data-sort], [data-only], [data-open]");
     if (!to) return;
-    if (to.dataset.go !== undefined) goTo(Number(to.dataset.go), Number(to.dataset.round));
+    if (to.dataset.go === "-1") {
+      asked = JSON.parse(to.dataset.time);
+      show();
+    } else if (to.dataset.go !== undefined) goTo(Number(to.dataset.go), Number(to.dataset.round));
     else if (to.dataset.sort) book.sortBy(to.dataset.sort);
     else if (to.dataset.only) book.show(to.dataset.only);
     else if (to.dataset.open) toggle(Number(to.dataset.open));
@@ -297,7 +303,7 @@ function explore(root, data, ask) {
   });
   canvas.addEventListener("pointerdown", () => root.focus({ preventScroll: true }));
 
-  const book = panelOf(data, tree, times, () => ({ moment: moments[at], at, round }));
+  const book = panelOf(data, tree, times, () => ({ moment: moments[at], at, round, time: asked ?? moments[at].user }));
   const shown = picture(canvas, map, data, tree, { clicked: choose, drawn: () => {} });
 
   function stop() {

@@ -5,6 +5,7 @@ function html(parts, ...values) {
   return parts.reduce((text, part, i) => text + escape(values[i - 1]) + part);
 }
 
+const MOST_TIMES = 10; // of each coordinate in the grid
 const MOST_BUSY = 20; // operators that are listed by what they sent
 const PAIRED = 200; // updates of a time up to which old and new are looked for
 
@@ -82,7 +83,7 @@ function panelOf(data, tree, times, where) {
     const ids = (state) => [...standing].filter(([, s]) => s === state).map(([id]) => id);
     const holding = ids("holds");
     const waiting = ids("waits").length;
-    let text = html`<h3>Where is time ${timeText(moment.user)}?</h3><p class="passing">✓ ${ids("passed").length} passed it</p>`;
+    let text = html`<h3>Where is time ${timeText(where().time)}?</h3><p class="passing">✓ ${ids("passed").length} passed it</p>`;
     for (const id of holding.slice(0, 8)) {
       text += `<p class="holding">‖ held back by ${link(id)}` + html`, whose frontier is ${times.frontierText(times.frontierOf(id, moment))}</p>`;
     }
@@ -93,8 +94,13 @@ function panelOf(data, tree, times, where) {
   // For two coordinates, the times around: closed, open, or held back, and by whom. A click goes there.
   function timeGrid(moment) {
     if (times.users !== 2) return "";
-    const known = times.moments.filter((m) => m.user).map((m) => m.user);
-    const axis = (i) => [...new Map(known.map((t) => [String(t[i]), t[i]])).values()].sort((a, b) => (a === b ? 0 : isLess(a, b) ? -1 : 1)).slice(-10);
+    const known = [...times.moments.filter((m) => m.user).map((m) => m.user), ...times.edges()];
+    const axis = (i) => {
+      const found = [...new Map(known.map((t) => [String(t[i]), t[i]])).values()].sort((a, b) => (a === b ? 0 : isLess(a, b) ? -1 : 1));
+      const [low, high] = [found[0], found[found.length - 1]];
+      const isShort = typeof low === "number" && high - low < MOST_TIMES;
+      return isShort ? Array.from({ length: high - low + 1 }, (_, k) => low + k) : found.slice(-MOST_TIMES);
+    };
     const [across, upwards] = [axis(0), axis(1)];
     const [first, second] = data.coordinates;
     let text = html`<h3>Times</h3><table class="grid" aria-label="times of ${first} and ${second}"><tr><th>${second} ↑ ${first} →</th>`;
@@ -107,8 +113,8 @@ function panelOf(data, tree, times, where) {
         const state = has("passed").length === standing.length ? "closed" : has("passed").length ? "held" : "open";
         const by = state === "held" ? ` by ${has("holds").map((id) => operators.get(id).name).join(", ")}` : "";
         const to = times.moments.findIndex((m) => m.user && compared(m.user, [a, b]) === 0);
-        const isHere = moment.user && compared(moment.user, [a, b]) === 0;
-        text += html`<td class="${state}${isHere ? " here" : ""}" ${to < 0 ? "" : "data-go"}="${to}" data-round="-1" tabindex="0" role="button" title="(${a}, ${b}) is ${state}${by}" aria-label="(${a}, ${b}) is ${state}${by}">${{ closed: "✓", held: "‖", open: "·" }[state]}</td>`;
+        const isHere = where().time && compared(where().time, [a, b]) === 0;
+        text += html`<td class="${state}${isHere ? " here" : ""}" data-go="${to}" data-round="-1" data-time="${JSON.stringify([a, b])}" tabindex="0" role="button" title="(${a}, ${b}) is ${state}${by}" aria-label="(${a}, ${b}) is ${state}${by}">${{ closed: "✓", held: "‖", open: "·" }[state]}</td>`;
       }
       text += "</tr>";
     }

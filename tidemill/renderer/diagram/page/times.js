@@ -108,6 +108,11 @@ function timesOf(data) {
     return moment.isNow ? data.frontiers : data.steps[moment.step].frontiers;
   }
 
+  // The times at which frontiers are now.
+  function edges() {
+    return data.frontiers ? [data.frontiers.common, ...Object.values(data.frontiers.others)].flat() : [];
+  }
+
   function frontierOf(id, moment) {
     const known = frontiersAt(moment);
     return known ? (id in known.others ? known.others[id] : known.common) : null;
@@ -148,5 +153,5 @@ function timesOf(data) {
     return `${data.coordinates.join(", ")} ${timeText(moment.user)} · ${step}`;
   }
 
-  return { users, moments, sentAt, countsAt, heldAt, frontierOf, isApart, frontierText, standingOf, momentText };
+  return { users, moments, sentAt, countsAt, heldAt, edges, frontierOf, isApart, frontierText, standingOf, momentText };
 }

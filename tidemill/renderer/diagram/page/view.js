@@ -3,7 +3,8 @@
 // viewOf(canvas, map, told) moves what `show` is given; `told.moved(scale)` hears of each scale, `told.clicked(target,
 // twice)` of clicks. Zooming by a wheel is to where the pointer is.
 
-const LEAST = 0.05;
+const LEAST = 0.03;
+const FARTHEST = 0.2; // the scale to which it moves out by itself
 const MOST_SCALE = 4;
 const isStill = () => window.matchMedia?.("(prefers-reduced-motion: reduce)").matches; // no motion for those who ask
 
@@ -99,17 +100,29 @@ function viewOf(canvas, map, told) {
     glideTo(fitted());
   }
 
-  // Move to where boxes are, if not all of them can be seen: as little as will do, out where they are far apart.
+  // Move to where boxes are, if not all of them can be seen: as little as will do, out where they are far apart; where
+  // that would leave nothing to read, to where most of them are together.
   function bring(boxes) {
     if (!boxes.length) return;
     const [width, height] = room();
-    const left = Math.min(...boxes.map((b) => b.x));
-    const top = Math.min(...boxes.map((b) => b.y));
-    const [wide, high] = [Math.max(...boxes.map((b) => b.x + b.width)) - left, Math.max(...boxes.map((b) => b.y + b.height)) - top];
-    const isSeen = (from, length, at, all) => from * view.scale + at >= 0 && (from + length) * view.scale + at <= all;
-    if (isSeen(left, wide, view.x, width) && isSeen(top, high, view.y, height)) return;
-    const scale = Math.max(LEAST, Math.min(view.scale, width / (wide + 40), height / (high + 40)));
-    glideTo({ x: width / 2 - (left + wide / 2) * scale, y: height / 2 - (top + high / 2) * scale, scale });
+    const bounds = (of) => {
+      const [x, y] = ["x", "y"].map((at) => Math.min(...of.map((b) => b[at])));
+      return { x, y, width: Math.max(...of.map((b) => b.x + b.width)) - x, height: Math.max(...of.map((b) => b.y + b.height)) - y };
+    };
+    const isSeen = (b) => b.x * view.scale + view.x >= 0 && (b.x + b.width) * view.scale + view.x <= width
+      && b.y * view.scale + view.y >= 0 && (b.y + b.height) * view.scale + view.y <= height;
+    let to = bounds(boxes);
+    if (isSeen(to)) return;
+    const scaleFor = (b) => Math.min(view.scale, width / (b.width + 40), height / (b.height + 40));
+    if (scaleFor(to) < FARTHEST) {
+      const [wide, high] = [width / FARTHEST - 40, height / FARTHEST - 40];
+      const near = (b) => boxes.filter((o) => o.x >= b.x && o.y >= b.y && o.x + o.width <= b.x + wide && o.y + o.height <= b.y + high);
+      const step = Math.ceil(boxes.length / 60);
+      const groups = boxes.filter((_, i) => i % step === 0).map(near);
+      to = bounds(groups.reduce((most, one) => (one.length > most.length ? one : most)));
+    }
+    const scale = Math.max(Math.min(view.scale, FARTHEST), scaleFor(to));
+    glideTo({ x: width / 2 - (to.x + to.width / 2) * scale, y: height / 2 - (to.y + to.height / 2) * scale, scale });
   }
 
   // -- the map --------------------------------------------------------------------------------------------------
