@@ -293,8 +293,9 @@ class Dataflow(Building):
     def to_html(self) -> str:
         """Return the explorer as one HTML page, which needs no network and no kernel.
 
-        Drag and scroll to move and zoom; a click on an operator shows its rows, expression and line, a click on a
-        loop's title folds it. `Run.to_html` also has what a run did.
+        It opens as you wrote it: a box for each call, or where there are many for the statements, blocks and functions
+        that they are in. A double click opens a box, a click on what is open's title closes it; a click on an operator
+        shows its rows, expression and line. `Run.to_html` also has what a run did.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow("late")

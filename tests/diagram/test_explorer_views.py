@@ -136,10 +136,21 @@ def test_a_box_opens_and_closes_by_click_double_click_and_keys_and_says_what_is_
 def test_what_a_box_opened_stays_where_it_was(chromium, tmp_path):
     opened = Opened(chromium, joins().to_html(), tmp_path)
     join = group(opened, "left join dim2")
+    opened.page.evaluate("explorer.picture.zoom(0.3)")
     before = opened.rectangles(f".operator[data-id='{join}'] .body")[0]
     opened.page.evaluate(f"explorer.toggle({join})")
     opened.page.evaluate(f"explorer.toggle({join})")
     assert opened.rectangles(f".operator[data-id='{join}'] .body")[0] == pytest.approx(before, abs=1.5)
+
+
+def test_of_a_box_opened_all_is_in_view_or_its_beginning(chromium, tmp_path):
+    opened = Opened(chromium, joins(2).to_html(), tmp_path, (1000, 900))
+    join = group(opened, "left join dim1")
+    opened.page.evaluate("explorer.picture.zoom(2)")
+    opened.page.evaluate(f"explorer.toggle({join})")
+    x, y, width, height = opened.rectangles(f"[data-group='{join}'] rect")[0]
+    assert 0 <= x < 700 - width
+    assert 0 < y < 900 - height
 
 
 def test_what_has_work_comes_into_view_but_where_that_is_held(chromium, tmp_path):

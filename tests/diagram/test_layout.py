@@ -51,4 +51,4 @@ def test_a_loop_with_a_long_name_is_no_wider_for_it():
     assert found is not None
     width = int(found[1])
     assert width < 500
-    assert len(flow.to_html()) < 100_000
+    assert len(flow.to_html()) < 200_000

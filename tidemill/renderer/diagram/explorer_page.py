@@ -18,7 +18,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import StateError
 from tidemill.renderer.diagram.called import operator_title
-from tidemill.renderer.diagram.levels import Group, levels_of
+from tidemill.renderer.diagram.levels import DrawnGroup, levels_of
 from tidemill.renderer.diagram.scene import DrawnOperator, Scene
 
 
@@ -103,7 +103,7 @@ def _operator(
     }
 
 
-def _group(group: Group, texts: dict[str, int]) -> dict[str, Any]:
+def _group(group: DrawnGroup, texts: dict[str, int]) -> dict[str, Any]:
     return {
         "id": group.id,
         "kind": group.kind,

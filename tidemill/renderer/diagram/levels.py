@@ -20,7 +20,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node
 from tidemill.dataflow.scopes import Scope
 from tidemill.renderer.diagram.called import call_title, call_word, result_of
-from tidemill.renderer.diagram.written import Part, parts_around
+from tidemill.renderer.diagram.written import ProgramPart, parts_around
 from tidemill.site import Site
 
 GroupKind: TypeAlias = Literal["flow", "loop", "function", "block", "statement", "call", "outputs", "part"]
@@ -33,7 +33,7 @@ _FEW: Final = 24
 
 
 @attrs.define
-class Group:
+class DrawnGroup:
     """A box that holds operators and other boxes."""
 
     id: int
@@ -55,7 +55,7 @@ class _Atom:
 
     nodes: tuple[Node, ...]
     loop: Scope | None
-    path: tuple[Part, ...]
+    path: tuple[ProgramPart, ...]
 
     @property
     def first(self) -> int:
@@ -63,7 +63,7 @@ class _Atom:
         return self.nodes[0].id
 
 
-def levels_of(graph: Graph) -> list[Group]:
+def levels_of(graph: Graph) -> list[DrawnGroup]:
     """Return the boxes of a graph, those around others first; the first one is the whole. Cost: a few walks."""
     return _Levels(graph).groups
 
@@ -73,7 +73,7 @@ class _Levels:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.groups: list[Group] = []
+        self.groups: list[DrawnGroup] = []
         self.own: dict[Scope, list[Node]] = defaultdict(list)
         self.inner: dict[Scope, list[Scope]] = defaultdict(list)
         for node in graph.nodes:
@@ -87,8 +87,8 @@ class _Levels:
         self.builders = {p for n in inputs for p in parts_around(n.site) if p.kind == "function"}
         self._scope(graph.root, None)
 
-    def _group(self, kind: GroupKind, title: str, line: str, parent: int | None, scope: Scope) -> Group:
-        made = Group(len(self.graph.nodes) + len(self.groups), kind, title, line, parent, scope.id)
+    def _group(self, kind: GroupKind, title: str, line: str, parent: int | None, scope: Scope) -> DrawnGroup:
+        made = DrawnGroup(len(self.graph.nodes) + len(self.groups), kind, title, line, parent, scope.id)
         self.groups.append(made)
         return made
 
@@ -121,7 +121,7 @@ class _Levels:
                 found.append(_Atom(tuple(call), None, self._parts(result_of(self.graph, call).site)))
         return found
 
-    def _parts(self, site: Site) -> tuple[Part, ...]:
+    def _parts(self, site: Site) -> tuple[ProgramPart, ...]:
         """Return the parts of the program around a line, but for functions that make the dataflow as a whole."""
         return tuple(p for p in parts_around(site) if p not in self.builders)
 
@@ -138,7 +138,7 @@ class _Levels:
             found[atom] = sorted(sources - {atom}, key=lambda a: a.first)
         return found
 
-    def _fill(self, group: Group, scope: Scope, atoms: list[_Atom], depth: int | None) -> None:
+    def _fill(self, group: DrawnGroup, scope: Scope, atoms: list[_Atom], depth: int | None) -> None:
         """Put atoms into a group, by the parts of the program at this depth of their paths and below."""
         if depth is not None:
             found = self._by_parts(atoms, depth)
@@ -169,7 +169,7 @@ class _Levels:
 
     def _divide(
         self,
-        group: Group,
+        group: DrawnGroup,
         scope: Scope,
         clusters: list[list[_Atom]],
         told: Callable[[list[_Atom]], tuple[GroupKind, str, str]],
@@ -188,7 +188,7 @@ class _Levels:
                 kind, title, line = told(cluster)
                 self._fill(self._group(kind, title, line, group.id, scope), scope, cluster, depth)
 
-    def _put(self, group: Group, scope: Scope, atom: _Atom) -> None:
+    def _put(self, group: DrawnGroup, scope: Scope, atom: _Atom) -> None:
         if atom.loop is not None:
             self._scope(atom.loop, group.id)
         elif len(atom.nodes) == 1:
@@ -199,7 +199,7 @@ class _Levels:
             made = self._group("call", title, str(result.site), group.id, scope)
             made.operators, made.result = [n.id for n in atom.nodes], result.id
 
-    def _named(self, part: Part, atoms: list[_Atom]) -> tuple[GroupKind, str, str]:
+    def _named(self, part: ProgramPart, atoms: list[_Atom]) -> tuple[GroupKind, str, str]:
         outputs = [n.name for a in atoms for n in a.nodes if isinstance(n, nodes.Output)]
         name = part.name or ", ".join(outputs[:3]) or _what(self.graph, atoms)
         return part.kind, name, part.line if part.kind == "statement" else str(atoms[0].nodes[-1].site)

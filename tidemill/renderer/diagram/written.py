@@ -17,7 +17,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @attrs.frozen
-class Part:
+class ProgramPart:
     """A part of a program, by what it is called where it has a name."""
 
     kind: PartKind
@@ -32,7 +32,7 @@ class Part:
         return str(Site(self.file, self.first))
 
 
-def parts_around(site: Site) -> tuple[Part, ...]:
+def parts_around(site: Site) -> tuple[ProgramPart, ...]:
     """Return the functions, the blocks and the statement around a line, outermost first; none without a text."""
     try:
         tree = _parsed(site.file, site.lines)
@@ -46,8 +46,8 @@ def _parsed(file: str, lines: tuple[str, ...]) -> ast.Module | None:
     return ast.parse("".join(lines), file) if lines else None
 
 
-def _around(tree: ast.AST, site: Site) -> list[Part]:
-    found: list[Part] = []
+def _around(tree: ast.AST, site: Site) -> list[ProgramPart]:
+    found: list[ProgramPart] = []
     here: ast.AST | None = tree
     while here is not None:
         inside = [n for n in _statements(here) if n.lineno <= site.line <= (n.end_lineno or n.lineno)]
@@ -68,7 +68,7 @@ def _statements(node: ast.AST) -> list[ast.stmt]:
     return found
 
 
-def _part(node: ast.AST, site: Site) -> Part | None:
+def _part(node: ast.AST, site: Site) -> ProgramPart | None:
     assert isinstance(node, ast.stmt)
     kind: PartKind = "statement"
     name = _target(node)
@@ -78,7 +78,7 @@ def _part(node: ast.AST, site: Site) -> Part | None:
         kind, name = "block", _line_of(site, node.lineno)
     elif isinstance(node, ast.If | ast.Try | ast.ClassDef | ast.Match):
         return None
-    return Part(kind, name, site.file, node.lineno, node.end_lineno or node.lineno)
+    return ProgramPart(kind, name, site.file, node.lineno, node.end_lineno or node.lineno)
 
 
 def _line_of(site: Site, line: int) -> str:

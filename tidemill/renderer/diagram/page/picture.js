@@ -219,7 +219,7 @@ function picture(canvas, map, data, tree, told) {
     const around = rectangleOf(u + border.u, v + border.v, border.across, border.along);
     const room = Math.max(tl > ta ? tl : ta, 0.8 * (down ? around.width : around.height));
     const begin = down ? { x: at.x, y: at.y + at.height / 2 } : { x: at.x + at.width / 2, y: at.y };
-    drawn.frames.push({ id, text, rect, title: `▾ ${titleOf(id)}`, room, isTurned: !down, ...begin });
+    drawn.frames.push({ id, text, rect, title: `▾ ${titleOf(id)}`, room, around, isTurned: !down, ...begin });
   }
 
   function drawBox({ id, u, v, across, along, label, pinned }, du, dv, parent) {
@@ -348,7 +348,7 @@ function picture(canvas, map, data, tree, told) {
     for (const edge of drawn.edges) edge.group.classList.toggle("lit", lit.has(edge));
   }
 
-  // Open or close a box in place: what stands for it stays where it was on the screen.
+  // Open or close a box in place: what stands for it stays where it was on the screen, if there is room.
   function toggle(id) {
     const cornerOf = (one) => drawn.boxes.get(one) || drawn.frames.find((f) => f.id === one);
     const was = cornerOf(id);
@@ -358,6 +358,8 @@ function picture(canvas, map, data, tree, told) {
     const is = cornerOf(id) || was;
     const view = views.now();
     if (was) views.moveTo({ ...view, x: view.x + (was.x - is.x) * view.scale, y: view.y + (was.y - is.y) * view.scale });
+    const opened = drawn.frames.find((f) => f.id === id);
+    if (opened) views.bringAll(opened.around, READABLE);
     const focused = canvas.querySelector(`[data-group="${id}"], .operator[data-id="${id}"]`);
     focused?.focus({ preventScroll: true });
   }

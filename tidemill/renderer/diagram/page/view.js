@@ -125,6 +125,17 @@ function viewOf(canvas, map, told) {
     glideTo({ x: width / 2 - (to.x + to.width / 2) * scale, y: height / 2 - (to.y + to.height / 2) * scale, scale });
   }
 
+  // Move to where one thing is, if not all of it can be seen: no further out than `least`; then to its beginning.
+  function bringAll(one, least) {
+    const fits = (at, length, i, scale) => one[at] * scale + view[at] >= 0 && (one[at] + one[length]) * scale + view[at] <= room()[i];
+    if (fits("x", "width", 0, view.scale) && fits("y", "height", 1, view.scale)) return;
+    const [width, height] = room();
+    const scale = Math.max(Math.min(view.scale, width / (one.width + 60), height / (one.height + 60)), Math.min(view.scale, least));
+    const begin = (at, length, all) => (one[length] * scale < all ? (all - one[length] * scale) / 2 : 20) - one[at] * scale;
+    untouched = false;
+    glideTo({ x: begin("x", "width", width), y: begin("y", "height", height), scale });
+  }
+
   // -- the map --------------------------------------------------------------------------------------------------
 
   let boxesOfMap = new Map();
@@ -254,5 +265,5 @@ function viewOf(canvas, map, told) {
     cancelAnimationFrame(gliding);
   }
 
-  return { show, moveTo, glideTo, zoom, fit, fitted, fitting, bring, mark, room, stop, now: () => view };
+  return { show, moveTo, glideTo, zoom, fit, fitted, fitting, bring, bringAll, mark, room, stop, now: () => view };
 }
