@@ -19,6 +19,7 @@ from tidemill.dataflow.passes.row_keys import without_keys
 from tidemill.errors import EngineError, TimeError
 from tidemill.provenance.answer import answer
 from tidemill.provenance.kept import kept_name, with_inputs_kept
+from tidemill.renderer.diagram.closed_scene import closed_scene
 from tidemill.renderer.diagram.explorer_page import data_of, page_of
 from tidemill.renderer.diagram.scene import scene_of
 from tidemill.renderer.diagram.svg import DirectionOrAuto, bundle_of, checked_direction, svg_of
@@ -316,7 +317,7 @@ class Dataflow(Building):
         return explorer(data_of(scene_of(self.graph), self.graph), height, self._repr_mimebundle_())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        scene = scene_of(self.graph)
+        scene = closed_scene(self.graph, scene_of(self.graph))
         return bundle_of(explain(self.graph), svg_of(scene), scene.title)
 
     def __repr__(self) -> str:

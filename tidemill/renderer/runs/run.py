@@ -27,6 +27,7 @@ from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import EngineError, StateError, TidemillError, TimeError, UnknownNameError, did_you_mean
+from tidemill.renderer.diagram.closed_scene import closed_scene
 from tidemill.renderer.diagram.explorer_page import data_of, page_of, record_of
 from tidemill.renderer.diagram.scene import Scene
 from tidemill.renderer.diagram.svg import DirectionOrAuto, bundle_of, checked_direction, svg_of
@@ -794,7 +795,7 @@ class Run:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         if self._stepper.lifecycle.is_closed or self._stepper.lifecycle.is_foreign:
             return {"text/plain": repr(self)}
-        return bundle_of(repr(self), self.to_svg(), f"a run of {self.graph.name}")
+        return bundle_of(repr(self), svg_of(closed_scene(self.graph, self._scene())), f"a run of {self.graph.name}")
 
     # -- state --------------------------------------------------------------------------------------------------------
 
