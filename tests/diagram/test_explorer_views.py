@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from support.browser import Opened, browser
-from support.pictures import FLOWS, large, left_joins
+from support.pictures import FLOWS, boxes_of, inside, large, left_joins, random_flow, ways_of
 
 import tidemill as tm
 
@@ -35,6 +35,35 @@ CONTRAST = """([ink, ground]) => {
     const [a, b] = [light(ink), light(ground)].sort((x, y) => y - x);
     return (a + 0.05) / (b + 0.05);
 }"""
+
+
+DRAWN = """() => {
+    const boxes = [...document.querySelectorAll('.operator .body')].map(r => `<g>${r.outerHTML}</g>`);
+    const ways = [...document.querySelectorAll('.edge .line')].map(p => `<path fill="none" d="${p.getAttribute('d')}"/>`);
+    return `<svg xmlns="http://www.w3.org/2000/svg">${boxes.join('')}${ways.join('')}</svg>`;
+}"""
+"""Boxes and edges as a picture that is read as those of notebooks are."""
+WAYS = """() => {
+    const [tree, edges] = [explorer.tree, explorer.picture.edges()];
+    const next = new Map();
+    for (const e of edges) next.set(e.source, [...(next.get(e.source) || []), e.target]);
+    const leads = (from, to) => {
+        const seen = new Set([from]);
+        const wait = [from];
+        while (wait.length) for (const t of next.get(wait.pop()) || []) {
+            if (t === to) return true;
+            if (typeof t === 'string' && !seen.has(t)) { seen.add(t); wait.push(t); }
+        }
+        return false;
+    };
+    const wrong = [];
+    for (const o of tree.operators.values()) for (const r of o.reads) {
+        const [from, to] = [tree.standsFor(r), tree.standsFor(o.id)];
+        if (from !== to && !leads(from, to)) wrong.push([r, o.id]);
+    }
+    return wrong;
+}"""
+"""Pairs of operators of which one reads the other without a way from box to box."""
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +117,28 @@ def test_letters_can_be_read_at_every_zoom_and_a_large_graph_opens_as_a_few_boxe
             opened.keys(key)
             assert min(opened.page.evaluate(LETTERS), default=11) > 10.95
         opened.page.evaluate("explorer.openAll()")
+    assert opened.complaints == []
+
+
+@pytest.mark.parametrize("name", ["components", "left_joins", 21, 23])
+def test_edges_lead_from_box_to_box_and_through_none_whatever_is_open(chromium, tmp_path, name):
+    flow = random_flow(name) if isinstance(name, int) else FLOWS[name]()
+    opened = Opened(chromium, flow.start().to_html(), tmp_path)
+
+    def check():
+        assert opened.page.evaluate(WAYS) == []
+        svg = opened.page.evaluate(DRAWN)
+        boxes = boxes_of(svg)
+        for way in ways_of(svg):
+            assert not [box for box in boxes for point in way if inside(point, box)]
+
+    check()
+    opened.page.evaluate("explorer.openAll()")
+    check()
+    for group_id in opened.page.evaluate("[...explorer.tree.groups.keys()].slice(1, 6)"):
+        opened.page.evaluate(f"explorer.toggle({group_id})")
+        check()
+        opened.page.evaluate(f"explorer.toggle({group_id})")
     assert opened.complaints == []
 
 

@@ -425,5 +425,5 @@ function picture(canvas, map, data, tree, told) {
   }
 
   begin();
-  return { paint, toggle, redraw, begin, choose, follow, reveal, toSvg, fit: views.fit, zoom: views.zoom, stop: views.stop, scale: () => views.now().scale, size: () => drawn.size };
+  return { paint, toggle, redraw, begin, choose, follow, reveal, toSvg, fit: views.fit, zoom: views.zoom, stop: views.stop, scale: () => views.now().scale, size: () => drawn.size, edges: () => drawn.edges };
 }
