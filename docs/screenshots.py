@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import linecache
 import shutil
 import tempfile
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,6 +75,31 @@ def stuck() -> tm.Run:
     return run
 
 
+def flights() -> tm.Run:
+    """Return a run of the demo's pipeline, of its text as a user's file."""
+    from tidemill.demo import flow  # noqa: PLC0415 - its text alone
+
+    names: dict[str, Any] = {}
+    text = Path(flow.__file__).read_text(encoding="utf-8")
+    linecache.cache["flights.py"] = (len(text), None, text.splitlines(keepends=True), "flights.py")
+    exec(compile(text, "flights.py", "exec"), names)  # noqa: S102 - our own demo
+    run: tm.Run = names["build"]().start()
+    hours = [datetime(2013, 1, 1 + i % 20, 5 + i % 15) for i in range(400)]  # noqa: DTZ001 - times are of no zone
+    run.insert("flights", [
+        {
+            "id": i, "month": 1, "day": hour.day, "time_hour": hour, "scheduled": hour, "sched_dep_time": 500,
+            "carrier": ("AA", "UA", "DL")[i % 3], "flight": i % 50, "tailnum": f"N{i % 30}", "origin": "JFK",
+            "dest": ("LAX", "SFO")[i % 2], "dep_delay": i * 7 % 40, "arr_delay": i * 5 % 50,
+        }
+        for i, hour in enumerate(hours)
+    ])  # fmt: skip
+    run.insert("airlines", [("AA", "American"), ("UA", "United"), ("DL", "Delta")])
+    run.insert("planes", [(f"N{i}", 2000 + i % 13, "BOEING", "737") for i in range(30)])
+    run.insert("airports", [("LAX", "Los Angeles"), ("SFO", "San Francisco")])
+    run.advance()
+    return run
+
+
 def needed() -> tm.Why:
     """Return why a package is needed: the answer of docs/why.md."""
     flow = tm.Dataflow("packages")
@@ -115,24 +142,27 @@ def main() -> None:
         def opened(run: tm.Run, width: int, height: int) -> Any:
             path = Path(folder) / "page.html"
             path.write_text(run.to_html(), encoding="utf-8")
-            page = browser.new_page(viewport={"width": width, "height": height})
+            page = browser.new_page(viewport={"width": width, "height": height}, reduced_motion="reduce")
             page.goto(path.as_uri())
+            page.wait_for_function("explorer !== null")
             return page
 
-        page = opened(components(), 1200, 700)
-        page.evaluate("explorer.goTo(1, 5)")
-        page.evaluate("explorer.choose(JSON.parse(data.textContent).operators.find(o => o.kind === 'Join').id)")
+        def choose(page: Any, run: tm.Run, kind: str, then: str) -> None:
+            page.evaluate(f"{then}; explorer.reveal({next(n.id for n in run.graph.nodes if n.kind == kind)})")
+
+        run = components()
+        page = opened(run, 1200, 900)
+        loops = "[...explorer.tree.groups.values()].filter(g => g.kind === 'loop' && !explorer.tree.open.has(g.id))"
+        page.evaluate(f"for (const g of {loops}) explorer.toggle(g.id)")
+        choose(page, run, "Join", "explorer.goTo(1, 5); explorer.picture.zoom(0.75 / explorer.picture.scale())")
         page.screenshot(path=PICTURES / "explorer.png")
-        page = opened(stuck(), 1200, 640)
+        page = opened(stuck(), 1200, 700)
         page.screenshot(path=PICTURES / "explorer-stuck.png")
-        page = opened(in_notebook(), 1200, 700)
-        page.evaluate("explorer.goTo(1, 1)")
-        page.evaluate("explorer.choose(JSON.parse(data.textContent).operators.find(o => o.kind === 'Threshold').id)")
-        page.mouse.move(440, 40)
-        page.mouse.wheel(0, 80)
-        page.mouse.down()
-        page.mouse.move(440, -190, steps=3)
-        page.mouse.up()
+        page = opened(flights(), 1280, 760)
+        page.screenshot(path=PICTURES / "explorer-boxes.png")
+        run = in_notebook()
+        page = opened(run, 1200, 700)
+        choose(page, run, "Threshold", "explorer.goTo(1, 1)")
         page.screenshot(path=PICTURES / "explorer-notebook.png")
         browser.close()
 

@@ -19,6 +19,7 @@ from tidemill.dataflow.passes.row_keys import without_keys
 from tidemill.errors import EngineError, TimeError
 from tidemill.provenance.answer import answer
 from tidemill.provenance.kept import kept_name, with_inputs_kept
+from tidemill.renderer.diagram.closed_scene import closed_scene
 from tidemill.renderer.diagram.explorer_page import data_of, page_of
 from tidemill.renderer.diagram.scene import scene_of
 from tidemill.renderer.diagram.svg import DirectionOrAuto, bundle_of, checked_direction, svg_of
@@ -293,8 +294,9 @@ class Dataflow(Building):
     def to_html(self) -> str:
         """Return the explorer as one HTML page, which needs no network and no kernel.
 
-        Drag and scroll to move and zoom; a click on an operator shows its rows, expression and line, a click on a
-        loop's title folds it. `Run.to_html` also has what a run did.
+        It opens as you wrote it: a box for each call, or where there are many for the statements, blocks and functions
+        that they are in. A double click opens a box, a click on what is open's title closes it; a click on an operator
+        shows its rows, expression and line. `Run.to_html` also has what a run did.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow("late")
@@ -303,7 +305,7 @@ class Dataflow(Building):
         <!doctype html>
         """
         scene = scene_of(self.graph)
-        return page_of(data_of(scene), scene.title)
+        return page_of(data_of(scene, self.graph), scene.title)
 
     def explore(self, *, height: int = 560) -> Explorer:
         """Return the explorer as a widget for notebooks; see `to_html`. A saved notebook shows the picture instead.
@@ -312,10 +314,10 @@ class Dataflow(Building):
         """
         from tidemill.notebook.explorer import explorer  # noqa: PLC0415 - for notebooks alone
 
-        return explorer(data_of(scene_of(self.graph)), height, self._repr_mimebundle_())
+        return explorer(data_of(scene_of(self.graph), self.graph), height, self._repr_mimebundle_())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        scene = scene_of(self.graph)
+        scene = closed_scene(self.graph, scene_of(self.graph))
         return bundle_of(explain(self.graph), svg_of(scene), scene.title)
 
     def __repr__(self) -> str:

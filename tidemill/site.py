@@ -39,12 +39,18 @@ class Site:
     @property
     def source(self) -> str:
         """The text of the line, of SQL what stands there, or an empty string where it cannot be had."""
-        if self.sql is not None:
-            return self.sql[1]
-        file = self.file
-        if self.is_cell:  # for which IPython made up a file, and gave that its text
-            file = next((made for made, cell in _cells().items() if file == f"In [{cell}]"), file)
-        return linecache.getline(file, self.line).strip()
+        return linecache.getline(self._read_as, self.line).strip() if self.sql is None else self.sql[1]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All lines of the file or the cell; none where they cannot be had."""
+        return tuple(linecache.getlines(self._read_as))
+
+    @property
+    def _read_as(self) -> str:
+        """The file, or what IPython made up for a cell, and gave its text."""
+        made = (made for made, cell in _cells().items() if self.file == f"In [{cell}]") if self.is_cell else ()
+        return next(iter(made), self.file)
 
     def __str__(self) -> str:
         return self.location if self.is_cell else f"{Path(self.file).name}:{self.line}{self._in_sql}"

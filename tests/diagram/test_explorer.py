@@ -1,4 +1,4 @@
-"""The explorer in a browser: stepped, clicked, folded, asked where a time is stuck; as a page and as a widget."""
+"""The explorer in a browser: stepped, clicked, opened and closed, asked where a time is stuck; as a page and as a widget."""
 
 import json
 
@@ -9,7 +9,8 @@ from support.pictures import FLOWS, large, overlapping, random_flow
 import tidemill as tm
 from tidemill.cli import main
 from tidemill.notebook.explorer import answer
-from tidemill.renderer.diagram.explorer_page import page_file, page_script
+from tidemill.renderer.diagram.explorer_page import SCRIPTS, page_file, page_script
+from tidemill.renderer.diagram.levels import levels_of
 
 IN_A_NOTEBOOK = """data => {
     let answered;
@@ -26,6 +27,13 @@ IN_A_NOTEBOOK = """data => {
 def chromium():
     with browser() as found:
         yield found
+
+
+def whole(chromium, html, tmp_path, size=(1400, 860)):
+    """A page with all boxes open."""
+    opened = Opened(chromium, html, tmp_path, size)
+    opened.page.evaluate("explorer.openAll()")
+    return opened
 
 
 def components(steps=3):
@@ -70,7 +78,7 @@ def test_the_page_asks_for_nothing_and_complains_of_nothing(chromium, tmp_path):
 @pytest.mark.slow
 def test_at_each_time_those_are_alive_that_had_work_and_edges_have_their_records(chromium, tmp_path):
     run = components()
-    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened = whole(chromium, run.to_html(), tmp_path)
     opened.page.evaluate("explorer.goTo(0)")
     for event in run.events:
         sent = {i: sum(w.times.values()) for i, w in event.operators.items() if w.times}
@@ -89,7 +97,7 @@ def test_at_each_time_those_are_alive_that_had_work_and_edges_have_their_records
 @pytest.mark.slow
 def test_iterations_of_nested_loops_are_stepped_through(chromium, tmp_path):
     run = components()
-    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened = whole(chromium, run.to_html(), tmp_path)
     opened.page.evaluate("explorer.goTo(1)")
     (user,) = {t[0] for w in run.events[1].operators.values() for t in w.times}
     rounds = sorted({t[1:] for w in run.events[1].operators.values() for t in w.times if len(t) > 1})
@@ -102,12 +110,14 @@ def test_iterations_of_nested_loops_are_stepped_through(chromium, tmp_path):
         assert opened.ids(".operator.alive") == there
     opened.keys("Escape")
     assert opened.text(".rounds output") == "all iterations"
+    opened.page.locator(".bars button").nth(len(rounds) - 1).click()
+    assert opened.text(".rounds output").startswith("iteration")
 
 
 @pytest.mark.slow
 def test_who_holds_a_time_back_is_outlined_and_who_waits_for_it_is_said(chromium, tmp_path):
     run = stuck()
-    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened = whole(chromium, run.to_html(), tmp_path)
     kinds = {n.id: n.name for n in run.graph.nodes}
     assert [kinds[i] for i in opened.ids(".operator.holds")] == ["customers"]
     waits = {run.graph.nodes[i].kind for i in opened.ids(".operator.waits")}
@@ -119,7 +129,7 @@ def test_who_holds_a_time_back_is_outlined_and_who_waits_for_it_is_said(chromium
 @pytest.mark.slow
 def test_a_click_shows_schema_expression_line_figures_and_rows(chromium, tmp_path):
     run = stuck()
-    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened = whole(chromium, run.to_html(), tmp_path)
     (where,) = (n for n in run.graph.nodes if n.kind == "Filter")
     opened.click(f"[data-id='{where.id}']")
     shown = opened.text("aside")
@@ -134,63 +144,65 @@ def test_a_click_shows_schema_expression_line_figures_and_rows(chromium, tmp_pat
 @pytest.mark.slow
 def test_a_click_shows_the_updates_of_the_time_that_is_looked_at(chromium, tmp_path):
     run = stuck()
-    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened = whole(chromium, run.to_html(), tmp_path)
     opened.page.evaluate("explorer.goTo(0)")
     (where,) = (n for n in run.graph.nodes if n.kind == "Filter")
     opened.click(f"[data-id='{where.id}']")
     shown = opened.text("aside").split("UPDATES AT THIS TIME")[1]
-    assert shown.split("\n")[1].split() == ["1", "1", "0", "+1"]
+    assert shown.split("\n")[1].split() == ["k", "v", "time"]
+    assert shown.split("\n")[2].split() == ["+", "1", "1", "0"]
     assert "and 39 more, not on record" in shown
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*FLOWS, *range(12)])
-def test_folding_and_unfolding_leaves_nothing_on_anything_else(chromium, tmp_path, name):
+def test_opening_and_closing_leaves_nothing_on_anything_else(chromium, tmp_path, name):
     flow = random_flow(name) if isinstance(name, int) else FLOWS[name]()
-    opened = Opened(chromium, flow.to_html(), tmp_path)
-    whole = opened.page.locator(".canvas").inner_html()
-    loops = [
-        s.id for s in flow.graph.scopes if s.parent is not None and opened.page.locator(f"[data-loop='{s.id}']").count()
-    ]
-    for loop in reversed(loops):
-        opened.click(f"[data-loop='{loop}']")
-        assert overlapping(opened.rectangles(".operator > rect")) == []
-    for loop in loops:
-        opened.click(f"[data-loop='{loop}']")
-        assert overlapping(opened.rectangles(".operator > rect")) == []
-    assert opened.page.locator(".canvas").inner_html() == whole
+    opened = whole(chromium, flow.start().to_html(), tmp_path)
+    before = opened.page.locator(".canvas > g > .edges").inner_html()
+    groups = [int(e.get_attribute("data-group")) for e in opened.page.locator("[data-group]").all()]
+    assert overlapping(opened.rectangles(".operator > .body")) == []
+    for group in reversed(groups):
+        opened.click(f"[data-group='{group}']")
+        assert overlapping(opened.rectangles(".operator > .body")) == []
+    for group in groups:
+        opened.click(f".operator[data-id='{group}'] .more")
+        assert overlapping(opened.rectangles(".operator > .body")) == []
+    assert opened.page.locator(".canvas > g > .edges").inner_html() == before
     assert opened.complaints == []
 
 
 @pytest.mark.slow
-def test_a_folded_loop_hides_what_is_inside_and_moves_up_what_follows(chromium, tmp_path):
+def test_a_closed_loop_hides_what_is_inside_and_is_one_box(chromium, tmp_path):
     flow = FLOWS["components"]()
-    opened = Opened(chromium, flow.to_html(), tmp_path)
-    output = f"[data-id='{flow.graph.outputs['within'].id}'] > rect"
-    before = opened.rectangles(output)[0][1]
-    inside = {n.id for n in flow.graph.nodes if n.scope.path == "/iterate/iterate" and n.kind not in {"Enter", "Leave"}}
-    opened.click("[data-loop='2']")
+    opened = whole(chromium, flow.to_html(), tmp_path)
+    inside = {n.id for n in flow.graph.nodes if n.scope.path == "/iterate/iterate"}
+    (loop,) = (g.id for g in levels_of(flow.graph) if g.kind == "loop" and g.scope == 2)
+    height = opened.page.evaluate("explorer.picture.size()[1]")
+    opened.click(f"[data-group='{loop}']")
     assert not inside & set(opened.ids(".operator"))
-    assert opened.rectangles(output)[0][1] < before - 100
+    assert loop in opened.ids(".operator.group.loop")
+    assert opened.page.evaluate("explorer.picture.size()[1]") < height - 100
 
 
 @pytest.mark.slow
 def test_it_is_dragged_and_zoomed(chromium, tmp_path):
-    opened = Opened(chromium, FLOWS["plain"]().to_html(), tmp_path)
+    opened = whole(chromium, FLOWS["plain"]().to_html(), tmp_path)
 
     def first():
-        return opened.rectangles(".operator > rect")[0]
+        return opened.rectangles(".operator > .body")[0]
 
     x, y, width, _ = first()
-    opened.page.mouse.move(700, 500)
+    opened.page.mouse.move(700, 700)
     opened.page.mouse.down()
-    opened.page.mouse.move(760, 540, steps=3)
+    opened.page.mouse.move(760, 740, steps=3)
+    opened.page.wait_for_timeout(100)  # what rests is not thrown
     opened.page.mouse.up()
     assert first()[0] == pytest.approx(x + 60, abs=1)
     assert first()[1] == pytest.approx(y + 40, abs=1)
     opened.page.mouse.wheel(0, -300)
     opened.page.wait_for_function(
-        "document.querySelector('.operator rect').getBoundingClientRect().width > 1.5 * " + str(width)
+        "document.querySelector('.operator .body').getBoundingClientRect().width > 1.5 * " + str(width)
     )
 
 
@@ -209,7 +221,7 @@ def test_one_of_a_thing_is_called_one(chromium, tmp_path):
 @pytest.mark.slow
 def test_names_that_mean_something_to_html_are_only_text(chromium, tmp_path):
     run = FLOWS["odd_names"]().start()
-    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened = whole(chromium, run.to_html(), tmp_path)
     for i in opened.ids(".operator"):
         opened.click(f"[data-id='{i}']")
     assert opened.page.locator("#explorer script").count() == 0
@@ -303,7 +315,7 @@ def test_a_widget_that_is_gone_plays_no_more(chromium, tmp_path):
     )
     opened.page.evaluate(IN_A_NOTEBOOK, run._data())
     opened.page.locator("[data-do=play]").click()
-    assert opened.page.evaluate("window.wanted") == 3
+    assert opened.page.evaluate("window.wanted") == 4
     opened.page.evaluate("window.gone()")
     assert opened.page.evaluate("window.wanted") == 0
     assert opened.complaints == []
@@ -312,7 +324,7 @@ def test_a_widget_that_is_gone_plays_no_more(chromium, tmp_path):
 def test_times_beyond_what_javascript_counts_to_are_told_apart(chromium, tmp_path):
     now = 1_700_000_000_000_000_001
     run = growing((now, now + 1, now + 2))
-    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened = whole(chromium, run.to_html(), tmp_path)
     for i in range(3):
         opened.page.evaluate(f"explorer.goTo({i})")
         assert opened.text(".times output") == f"epoch {now + i} · step 1"
@@ -327,10 +339,9 @@ def test_a_record_of_others_brings_no_code_with_it(chromium, tmp_path):
     record = json.loads((tmp_path / "theirs.json").read_text())
     code, data = '0"><img src=x onerror="window.hurt = 1">', record["data"]
     data["steps"] = []
-    data["operators"][0]["id"] = data["layout"]["boxes"][0][0] = code
+    data["operators"][0]["id"] = data["groups"][0]["operators"][0] = code
     data["operators"][1]["reads"] = [code]
-    for edge in data["layout"]["edges"]:
-        edge[0] = code if edge[0] == 0 else edge[0]
+    data["groups"][0]["title"] = data["texts"][0] = code
     (tmp_path / "theirs.json").write_text(json.dumps(record))
     assert main(["explore", str(tmp_path / "theirs.json"), "--no-open"]) == 0
     opened = Opened(chromium, (tmp_path / "theirs.json.html").read_text(), tmp_path)
@@ -394,7 +405,7 @@ def test_rows_with_a_negative_count_are_said_not_to_be_shown():
 
 
 @pytest.mark.slow
-def test_in_a_shadow_root_operators_are_clicked_and_loops_folded_too(chromium, tmp_path):
+def test_in_a_shadow_root_operators_are_clicked_and_boxes_opened_too(chromium, tmp_path):
     script = page_script() + page_file("widget.js").replace("export default", "window.widget =")
     opened = Opened(chromium, f"<div id=here></div><script>{script}</script>", tmp_path)
     run = components()
@@ -410,8 +421,10 @@ def test_in_a_shadow_root_operators_are_clicked_and_loops_folded_too(chromium, t
     opened.page.locator(".operator.end").first.click()
     assert opened.text("aside").startswith("#0 Input edges")
     before = opened.page.locator(".operator").count()
+    opened.page.locator(".operator.group").first.dblclick()
+    assert opened.page.locator(".operator").count() > before
     opened.page.locator(".title").first.click()
-    assert opened.page.locator(".operator").count() < before
+    assert opened.page.locator(".operator").count() == before
 
 
 def test_a_click_in_the_kernel_shows_an_operators_last_updates_on_record():
@@ -459,7 +472,7 @@ def test_a_saved_notebook_shows_the_picture_where_the_widget_was():
 
 
 def test_the_code_of_the_page_is_small():
-    files = ("picture.js", "explorer.js", "widget.js", "explorer.css", "page.html")
+    files = (*SCRIPTS, "widget.js", "explorer.css", "page.html")
     assert sum(len(page_file(name).encode()) for name in files) < 150_000
 
 
@@ -471,7 +484,7 @@ def test_a_record_is_made_a_page_by_the_command_line(chromium, tmp_path, capsys)
     page = tmp_path / "bug.json.html"
     assert capsys.readouterr().out == f"{page}\n"
     assert page.read_text(encoding="utf-8") == run.to_html()
-    opened = Opened(chromium, page.read_text(encoding="utf-8"), tmp_path)
+    opened = whole(chromium, page.read_text(encoding="utf-8"), tmp_path)
     opened.page.evaluate("explorer.goTo(0)")
     assert len(opened.ids(".operator.alive")) > 10
 
@@ -487,10 +500,10 @@ def test_the_page_of_a_record_is_opened_and_written_where_wanted(tmp_path, monke
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is no record of a run: expected 'tidemill record 1', a file written by run.record"),
+        ("{", "is no record of a run: expected 'tidemill record 2', a file written by run.record"),
         ("[]", "is no record of a run"),
-        ('{"format": "tidemill record 9"}', "is of format 'tidemill record 9': expected 'tidemill record 1'"),
-        ('{"format": "tidemill record 1"}', "has lost a part"),
+        ('{"format": "tidemill record 9"}', "is of format 'tidemill record 9': expected 'tidemill record 2'"),
+        ('{"format": "tidemill record 2"}', "has lost a part"),
         (None, "cannot be read"),
     ],
 )
@@ -531,6 +544,8 @@ def test_large_pages_open_and_step(chromium, tmp_path):
             run.insert(name, [(epoch % 7 + 1000,)])
         run.advance()
     opened = Opened(chromium, run.to_html(), tmp_path)
+    assert 10 <= opened.page.locator(".operator").count() <= 40
+    opened.page.evaluate("explorer.openAll()")
     assert opened.page.locator(".operator").count() >= 1000
     before = opened.text("aside")
     opened.page.evaluate("for (let i = 0; i < 10; i++) explorer.goTo(i)")

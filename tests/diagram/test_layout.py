@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support.pictures import FLOWS, forbidden, random_flow, wrong_in
+from support.pictures import FLOWS, boxes_of, forbidden, large, left_joins, random_flow, wrong_in
 
 import tidemill as tm
 from tidemill.renderer.diagram.scene import Figures, scene_of
@@ -51,4 +51,29 @@ def test_a_loop_with_a_long_name_is_no_wider_for_it():
     assert found is not None
     width = int(found[1])
     assert width < 500
-    assert len(flow.to_html()) < 100_000
+    assert len(flow.to_html()) < 200_000
+
+
+@pytest.mark.parametrize("made", [large(300), left_joins(30), left_joins(30).start(), large(300).start()])
+def test_of_a_large_graph_notebooks_show_a_few_boxes_that_can_be_read(made):
+    svg = made._repr_mimebundle_()["image/svg+xml"]
+    assert 3 < len(boxes_of(svg)) <= 40
+    assert wrong_in(svg) == []
+    assert forbidden(svg) == []
+    assert "boxes</title>" in svg
+    assert len(boxes_of(made.to_svg())) == len(made.graph.nodes), "asked for, it is all of them"
+
+
+def test_of_a_small_one_they_show_all_operators():
+    flow = left_joins(10)
+    assert flow._repr_mimebundle_()["image/svg+xml"] == flow.to_svg()
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_nothing_lies_on_anything_else_where_boxes_are_closed(block, monkeypatch):
+    monkeypatch.setattr("tidemill.renderer.diagram.closed_scene._FEW", 5)
+    monkeypatch.setattr("tidemill.renderer.diagram.closed_scene.MOST", 12)
+    for seed in range(10 * block, 10 * block + 10):
+        run = random_flow(seed).start()
+        svg = run._repr_mimebundle_()["image/svg+xml"]
+        assert (seed, wrong_in(svg)) == (seed, [])

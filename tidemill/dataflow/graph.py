@@ -78,11 +78,14 @@ class Graph:
         self._check_open(scope)
         whole = self._made_for
         if whole is None:
-            name, site, part_of = name or kind.__name__.lower(), Site.here(self._sql), None
+            name, site, part_of, call = name or kind.__name__.lower(), Site.here(self._sql), None, None
         else:
             name, site, part_of = name or whole.name, whole.site, whole.part_of or whole.called
+            call = whole.call or (whole.id, whole.describe())
         place: dict[str, Any] = {"id": len(self.nodes), "scope": scope, "inputs": inputs}
-        return self.put(kind(name=name, site=site, origins=self._origins, part_of=part_of, **place, **fields))
+        return self.put(
+            kind(name=name, site=site, origins=self._origins, part_of=part_of, call=call, **place, **fields)
+        )
 
     @contextmanager
     def on_behalf_of(self, node: Node) -> Iterator[None]:

@@ -37,10 +37,11 @@ def _browsers():
 
 
 class Opened:
-    """A page with the explorer, and all that the browser complained of."""
+    """A page with the explorer, in which nothing moves by itself, and all that the browser complained of."""
 
-    def __init__(self, browser, html, tmp_path, size=(1400, 860)):
-        self.page = browser.new_page(viewport={"width": size[0], "height": size[1]})
+    def __init__(self, browser, html, tmp_path, size=(1400, 860), **options):
+        view = {"width": size[0], "height": size[1]}
+        self.page = browser.new_page(viewport=view, reduced_motion="reduce", **options)
         self.page.set_default_timeout(60_000)
         self.complaints = []
         self.asked_for = []
@@ -50,6 +51,7 @@ class Opened:
         path = tmp_path / "page.html"
         path.write_text(html, encoding="utf-8")
         self.page.goto(path.as_uri())
+        self.page.wait_for_function("typeof explorer === 'undefined' || explorer !== null")
 
     def keys(self, *names):
         for name in names:

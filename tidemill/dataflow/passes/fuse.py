@@ -37,7 +37,7 @@ def _map(copy: Copy, node: Map, source: Node) -> Node:
         origin, fails_as = (source, _failing_columns(fused, source)) if fails else (fused, fused.fails_as)
         fused = attrs.evolve(
             fused, columns=composed, fails_as=fails_as,
-            name=origin.name, site=origin.site, origins=origin.origins, part_of=origin.part_of,
+            name=origin.name, site=origin.site, origins=origin.origins, part_of=origin.part_of, call=origin.call,
         )  # fmt: skip
         (source,) = source.inputs
     picked = fused.picked

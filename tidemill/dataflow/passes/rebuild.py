@@ -69,6 +69,7 @@ class Copy:
                 site=like.site,
                 origins=like.origins,
                 part_of=like.part_of or like.called,
+                call=like.call or (like.id, like.describe()),
                 inputs=(source, *others),
                 **fields,
             )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
@@ -12,11 +14,12 @@ from typing import Any, Final
 
 import attrs
 
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import Node
 from tidemill.errors import StateError
-from tidemill.renderer.diagram.layout import LoopLayout, Rectangle
-from tidemill.renderer.diagram.measures import lines_of, title_of
+from tidemill.renderer.diagram.called import operator_title
+from tidemill.renderer.diagram.levels import DrawnGroup, levels_of
 from tidemill.renderer.diagram.scene import DrawnOperator, Scene
-from tidemill.renderer.diagram.svg import DirectionOrAuto, chosen_layout
 
 
 @attrs.frozen
@@ -33,18 +36,21 @@ class History:
 
 
 _NONE: Final = History()
+SCRIPTS: Final = ("layers.js", "layout.js", "tree.js", "times.js", "view.js", "picture.js", "panel.js", "explorer.js")
+"""The files of the explorer's code, in order."""
 
 
-def data_of(scene: Scene, history: History = _NONE, direction: DirectionOrAuto = "auto") -> str:
+def data_of(scene: Scene, graph: Graph, history: History = _NONE) -> str:
     """Return what the explorer shows, as JSON."""
-    layout, chosen = chosen_layout(scene, direction)
+    texts: dict[str, int] = {}
+    columns: dict[tuple[str, ...], int] = {}
     data = {
         "name": scene.name,
         "coordinates": scene.coordinates,
-        "down": chosen == "down",
-        "operators": [_operator(o) for o in scene.operators],
-        "loops": [{"id": s.id, "title": title_of(s), "parent": s.parent, "line": s.line} for s in scene.loops],
-        "layout": _layout(layout),
+        "operators": [_operator(o, n, texts, columns) for o, n in zip(scene.operators, graph.nodes, strict=True)],
+        "groups": [_group(g, texts) for g in levels_of(graph)],
+        "texts": list(texts),
+        "columns": list(columns),
         "steps": list(history.steps),
         "frontiers": history.frontiers,
         "now": history.now,
@@ -59,14 +65,14 @@ def page_of(data: str, title: str) -> str:
         title=escape(title),
         css=page_file("explorer.css"),
         js=page_script(),
-        data=data.replace("<", "\\u003c"),  # nothing in a script of the page may end it
+        data=base64.b64encode(zlib.compress(data.encode(errors="replace"), 6)).decode(),
     )
     return made.encode(errors="replace").decode()
 
 
 def page_script() -> str:
     """Return the explorer's code."""
-    return page_file("picture.js") + page_file("explorer.js")
+    return "".join(page_file(name) for name in SCRIPTS)
 
 
 def page_file(name: str) -> str:
@@ -74,46 +80,47 @@ def page_file(name: str) -> str:
     return (files("tidemill.renderer.diagram") / "page" / name).read_text(encoding="utf-8")
 
 
-def _operator(operator: DrawnOperator) -> dict[str, Any]:
+def _operator(
+    operator: DrawnOperator, node: Node, texts: dict[str, int], columns: dict[tuple[str, ...], int]
+) -> dict[str, Any]:
     figures = operator.figures
     return {
         "id": operator.id,
         "kind": operator.kind,
         "name": operator.name,
-        "does": operator.does,
-        "schema": operator.schema,
-        "line": operator.line,
-        "source": operator.source,
-        "loop": operator.loop,
+        "title": operator_title(node),
+        "does": _number(operator.does, texts),
+        "schema": _number(operator.schema, texts),
+        "columns": columns.setdefault(node.schema.names, len(columns)),
+        "line": _number(operator.line, texts),
+        "source": _number(operator.source, texts),
         "reads": operator.reads,
         "back": operator.back_to,
         "role": operator.role,
-        "lines": lines_of(operator),
         "records": None if figures is None else figures.records,
         "held": None if figures is None else figures.state_rows,
-        "seconds": None if figures is None else figures.seconds,
+        "seconds": None if figures is None else round(figures.seconds, 7),
     }
 
 
-def _layout(layout: LoopLayout) -> dict[str, Any]:
+def _group(group: DrawnGroup, texts: dict[str, int]) -> dict[str, Any]:
     return {
-        "id": layout.loop.id,
-        "across": layout.across,
-        "along": layout.along,
-        "border": _rectangle(layout.border),
-        "title": _rectangle(layout.title),
-        "bands": layout.bands or [(0, 0)],
-        "boxes": [[b.operator.id, *_rectangle(b.at)] for b in layout.boxes],
-        "loops": [[u, v, layout.layer_at(v), _layout(inner)] for u, v, inner in layout.loops],
-        "edges": [[e.source, e.target, int(e.is_feedback), [c for p in e.points for c in p]] for e in layout.edges],
+        "id": group.id,
+        "kind": group.kind,
+        "title": group.title,
+        "line": _number(group.line, texts),
+        "parent": group.parent,
+        "operators": group.operators,
+        "result": group.result,
     }
 
 
-def _rectangle(at: Rectangle) -> tuple[float, float, float, float]:
-    return at.u, at.v, at.across, at.along
+def _number(text: str, texts: dict[str, int]) -> int:
+    """Return the number of a text among those that the page has: many operators have the same columns and line."""
+    return texts.setdefault(text, len(texts))
 
 
-_FORMAT: Final = "tidemill record 1"
+_FORMAT: Final = "tidemill record 2"
 
 
 def record_of(data: str, title: str) -> str:

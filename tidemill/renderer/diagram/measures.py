@@ -12,7 +12,7 @@ NAME: Final = 12.0
 SMALL: Final = 9.0
 CHIP: Final = 20.0
 """The height of what is drawn small."""
-_WIDEST: Final = 190.0
+WIDEST_TEXT: Final = 190.0
 _NARROWEST: Final = 84.0
 _PAD: Final = 10.0
 PORT: Final = 9.0
@@ -26,7 +26,7 @@ def lines_of(operator: DrawnOperator) -> list[tuple[str, float, str]]:
         return list(operator.writing.lines)
     if operator.is_chip:
         text = operator.kind.lower() + (f" {operator.name}" if operator.name else "")
-        return [(clipped(text, SMALL + 1, _WIDEST), SMALL + 1, "chip")]
+        return [(clipped(text, SMALL + 1, WIDEST_TEXT), SMALL + 1, "chip")]
     lines = [(f"{operator.kind} · {operator.line}", KIND, "kind")]
     if operator.name:
         lines.append((operator.name, NAME, "name"))
@@ -34,7 +34,7 @@ def lines_of(operator: DrawnOperator) -> list[tuple[str, float, str]]:
     if figures is not None and figures.frontier:
         held = f"{figures.state_rows:,} held · " if figures.state_rows else ""
         lines.append((f"{held}frontier {figures.frontier}", SMALL, "state" if held else "quiet"))
-    return [(clipped(text, size, _WIDEST), size, colour) for text, size, colour in lines]
+    return [(clipped(text, size, WIDEST_TEXT), size, colour) for text, size, colour in lines]
 
 
 def size_of(operator: DrawnOperator, lines: list[tuple[str, float, str]]) -> tuple[float, float]:
@@ -47,7 +47,7 @@ def size_of(operator: DrawnOperator, lines: list[tuple[str, float, str]]) -> tup
 
 def title_of(loop: Loop) -> str:
     """Return what is written on a loop's border: no wider than what is written in a box."""
-    return clipped(loop.title, SMALL + 2, _WIDEST)
+    return clipped(loop.title, SMALL + 2, WIDEST_TEXT)
 
 
 def label_of(operator: DrawnOperator) -> str:

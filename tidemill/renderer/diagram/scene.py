@@ -12,7 +12,7 @@ from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node
 
-Role: TypeAlias = Literal["end", "state", "variable", "feedback", "border", "plain", "missing"]
+Role: TypeAlias = Literal["end", "state", "variable", "feedback", "border", "plain", "missing", "group"]
 
 
 @attrs.frozen

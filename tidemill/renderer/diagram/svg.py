@@ -34,6 +34,7 @@ _FILLS: Final = {
     "border": ("#f1f5f9", "#64748b"),
     "plain": ("#ffffff", "#64748b"),
     "missing": ("#fee2e2", "#dc2626"),
+    "group": ("#ecfdf5", "#15803d"),
 }
 _TEXT: Final = {
     "kind": "#64748b",

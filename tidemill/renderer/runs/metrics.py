@@ -68,7 +68,9 @@ class Memory:
 
 
 class Metrics(tuple[OperatorMetrics, ...]):  # noqa: SLOT001 - it has a memory beside
-    """The figures of all operators, a sequence of `OperatorMetrics` in the order of the graph; prints as a table.
+    """The figures of all operators, a sequence of `OperatorMetrics` in the order of the graph.
+
+    Prints as a table of the twenty that took most time, the longest first, and the rest together in a line.
 
     >>> import tidemill as tm
     >>> flow = tm.Dataflow()
@@ -98,12 +100,10 @@ class Metrics(tuple[OperatorMetrics, ...]):  # noqa: SLOT001 - it has a memory b
         names = ("in", "out", "state")
         head = f"{'operator':32} " + " ".join(f"{name:>10}" for name in names)
         head += f" {'batches':>8} {'waiting':>8} {'seconds':>9} {'memory':>9}  line"
-        lines = [
-            f"{o.title:32.32} {o.records_in:>10,} {o.records_out:>10,} {o.state_rows:>10,} "
-            f"{o.batches:>8} {o.waiting:>8} {o.seconds:>9.4f} {shown_bytes(o.bytes):>9}  {o.line}".rstrip()
-            + (f", {o.late:,} late" if o.late else "")
-            for o in self
-        ]
+        slowest = sorted(self, key=lambda o: -o.seconds)
+        lines = [_line(o.title, o.line + (f", {o.late:,} late" if o.late else ""), [o]) for o in slowest[:_SHOWN]]
+        if others := slowest[_SHOWN:]:
+            lines.append(_line(f"and {len(others):,} others", "", others))
         return "\n".join([head, *lines, str(self.memory)])
 
     def to_prometheus(self, **labels: Any) -> str:
@@ -129,6 +129,19 @@ class Metrics(tuple[OperatorMetrics, ...]):  # noqa: SLOT001 - it has a memory b
 
 
 _FIELDS: Final = attrs.fields(OperatorMetrics)
+_SHOWN: Final = 20
+
+
+def _line(title: str, end: str, of: list[OperatorMetrics]) -> str:
+    """Return the line of a table with the figures of operators together."""
+    records_in, records_out, state_rows, batches, waiting, size, seconds = (
+        sum(getattr(o, name) for o in of)
+        for name in ("records_in", "records_out", "state_rows", "batches", "waiting", "bytes", "seconds")
+    )
+    return (
+        f"{title:32.32} {records_in:>10,} {records_out:>10,} {state_rows:>10,} "
+        f"{batches:>8} {waiting:>8} {seconds:>9.4f} {shown_bytes(size):>9}  {end}"
+    ).rstrip()
 
 
 def shown_bytes(count: int) -> str:

@@ -26,6 +26,7 @@ from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import EngineError, StateError, TidemillError, TimeError, UnknownNameError, did_you_mean
+from tidemill.renderer.diagram.closed_scene import closed_scene
 from tidemill.renderer.diagram.explorer_page import data_of, page_of, record_of
 from tidemill.renderer.diagram.scene import Scene
 from tidemill.renderer.diagram.svg import DirectionOrAuto, bundle_of, checked_direction, svg_of
@@ -792,7 +793,7 @@ class Run:
         large = {n: held[o.id] for n, o in self._outputs.items() if held[o.id] > READABLE}
         small = [name for name in self._outputs if name not in large]
         outputs = {name: rows for name in small if (rows := self._last_rows(name)) is not None}
-        return data_of(self._scene(), history_of(events, self._frontiers, outputs, large))
+        return data_of(self._scene(), self.graph, history_of(events, self._frontiers, outputs, large))
 
     def _last_rows(self, name: str) -> Rows | None:
         """Return what an output holds, or None where it cannot be said: nothing is complete, or not which time."""
@@ -807,7 +808,7 @@ class Run:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         if self._stepper.lifecycle.is_closed or self._stepper.lifecycle.is_foreign:
             return {"text/plain": repr(self)}
-        return bundle_of(repr(self), self.to_svg(), f"a run of {self.graph.name}")
+        return bundle_of(repr(self), svg_of(closed_scene(self.graph, self._scene())), f"a run of {self.graph.name}")
 
     # -- state --------------------------------------------------------------------------------------------------------
 

@@ -1,338 +1,178 @@
-// The explorer: a picture, the times of a run, which it steps through, and a panel with what is known of an operator.
+// The explorer: a picture, the times of a run, which it steps through, and a panel with what is known of a box.
 //
 // explore(root, data, ask) shows `data` (written by explorer_page.py) in an element. `ask(id, time)`, where there is one,
 // asks for an operator's records, and answers with a promise of {columns, rows, note}. What is drawn changes one closed
-// time at a time, and all at once. The picture is picture.js.
+// time at a time, and all at once.
 
 function explore(root, data, ask) {
   "use strict";
-  const operators = new Map(data.operators.map((o) => [o.id, o]));
-  const loops = new Map(data.loops.map((l) => [l.id, l]));
-  const readers = new Map(data.operators.map((o) => [o.id, []]));
-  for (const o of data.operators) for (const source of o.reads) readers.get(source).push(o.id);
-  const users = data.coordinates.length;
-  const moments = momentsOf(data.steps);
-  const saysAll = data.operators.length <= 300; // with more, boxes tell their frontier where it is not that of most
-  const heldAfter = heldBySteps(data.steps);
+  for (const o of data.operators) {
+    for (const key of ["does", "schema", "line", "source"]) o[key] = data.texts[o[key]];
+    o.names = data.columns[o.columns];
+    o.columns = o.names.join(", ");
+    o.text = [o.title, o.kind, o.name, o.columns, o.line, o.does].join(" ").toLowerCase();
+  }
+  for (const g of data.groups) g.line = data.texts[g.line];
+  const tree = treeOf(data);
+  const { operators, groups } = tree;
+  const times = timesOf(data);
+  const { moments } = times;
   let at = moments.length - 1; // which moment
   let round = -1; // which of its iterations; -1: all of them together
-  let chosen = null; // the operator whose details are shown
+  let chosen = null; // the operator or the group whose details are shown
   let playing = null;
-
-  // -- times ----------------------------------------------------------------------------------------------------
-
-  // A moment is a time of the user's at which operators had work, in a step; the last one is now, all times together.
-  function momentsOf(steps) {
-    const found = [];
-    steps.forEach((step, index) => {
-      const byTime = new Map();
-      for (const [id, work] of Object.entries(step.operators)) {
-        for (const [time, count] of work.times) {
-          const key = time.slice(0, users).join();
-          if (!byTime.has(key)) byTime.set(key, { step: index, user: time.slice(0, users), work: [] });
-          byTime.get(key).work.push([Number(id), time, count]);
-        }
-      }
-      const inOrder = [...byTime.values()].sort((a, b) => compared(a.user, b.user));
-      found.push(...(inOrder.length ? inOrder : [{ step: index, user: null, work: [] }]));
-    });
-    for (const moment of found) moment.rounds = roundsOf(moment);
-    found.push({ step: steps.length - 1, user: data.now, work: null, rounds: [], isNow: true });
-    return found;
-  }
-
-  function roundsOf(moment) {
-    const found = new Map();
-    for (const [, time] of moment.work) if (time.length > users) found.set(time.slice(users).join(), time.slice(users));
-    return [...found.values()].sort(compared);
-  }
-
-  // For each operator the steps in which it had work, and how many rows it held after each.
-  function heldBySteps(steps) {
-    const found = new Map();
-    steps.forEach((step, index) => {
-      for (const [id, work] of Object.entries(step.operators)) {
-        if (!found.has(Number(id))) found.set(Number(id), []);
-        found.get(Number(id)).push([index, work.held]);
-      }
-    });
-    return found;
-  }
-
-  function heldAt(o, moment) {
-    if (moment.isNow) return o.held;
-    const known = heldAfter.get(o.id) || [];
-    let [low, high] = [0, known.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (known[middle][0] <= moment.step) low = middle + 1;
-      else high = middle;
-    }
-    return low ? known[low - 1][1] : null; // before its first step on record nobody knows
-  }
-
-  function compared(a, b) {
-    for (let i = 0; i < Math.min(a.length, b.length); i++) if (a[i] !== b[i]) return isLess(a[i], b[i]) ? -1 : 1;
-    return a.length - b.length;
-  }
-
-  // Of coordinates, which are text where a number of JavaScript's would round them.
-  function isLess(a, b) {
-    return typeof a === "number" && typeof b === "number" ? a < b : BigInt(a) < BigInt(b);
-  }
-
-  // How many records each operator sent at the moment, or in one of its iterations.
-  function countsAt(moment, which) {
-    const counts = new Map();
-    if (moment.isNow) {
-      for (const o of data.operators) if (o.records !== null) counts.set(o.id, o.records);
-      return counts;
-    }
-    const wanted = which < 0 ? null : moment.rounds[which].join();
-    for (const [id, time, count] of moment.work) {
-      if (wanted === null || time.slice(users).join() === wanted) counts.set(id, (counts.get(id) || 0) + count);
-    }
-    if (moment.user === null) {
-      for (const [id, work] of Object.entries(data.steps[moment.step].operators)) counts.set(Number(id), work.out);
-    }
-    return counts;
-  }
-
-  function frontierOf(id, moment) {
-    const known = moment.isNow ? data.frontiers : data.steps[moment.step].frontiers;
-    return known ? (id in known.others ? known.others[id] : known.common) : null;
-  }
-
-  // Whether an operator's frontier is another than that of most: all others' would be the same text everywhere.
-  function isApart(id, moment) {
-    const known = moment.isNow ? data.frontiers : data.steps[moment.step].frontiers;
-    return Boolean(known) && id in known.others;
-  }
-
-  // Whether nothing at the moment's time can come to an operator any more; null where there is nothing to say.
-  function hasPassed(id, moment) {
-    const frontier = moment.user === null || moment.user === undefined ? null : frontierOf(id, moment);
-    return frontier === null ? null : !frontier.some((t) => t.every((c, i) => !isLess(moment.user[i], c)));
-  }
-
-  // Who is still to pass the moment's time: those that hold it back, where all before them has passed, and who waits.
-  function standingOf(moment) {
-    const standing = new Map();
-    for (const o of data.operators) { // in topological order: what it reads has been looked at
-      const passed = hasPassed(o.id, moment);
-      if (passed === null) continue;
-      const blocked = o.reads.some((source) => standing.has(source) && standing.get(source) !== "passed");
-      standing.set(o.id, passed ? "passed" : blocked || o.role === "variable" ? "waits" : "holds");
-    }
-    return standing;
-  }
-
-  function timeText(time) {
-    return time.length === 1 ? String(time[0]) : `(${time.join(", ")})`;
-  }
-
-  function frontierText(frontier) {
-    return frontier === null ? "" : frontier.length ? frontier.map(timeText).join(" ") : "closed";
-  }
-
-  function momentText(moment) {
-    if (moment.isNow) return data.steps.length ? "now: all that was done" : "";
-    const step = `step ${data.steps[moment.step].number}`;
-    if (moment.user === null) return `${step}: no changes`;
-    return `${data.coordinates.join(", ")} ${timeText(moment.user)} · ${step}`;
-  }
+  let follows = true;
+  let isTable = false;
+  let asked = null; // the time that is asked for, where that is none of a moment's
+  let panelOfId = null; // what the panel showed
+  let seen = null; // what is known of the moment: {counts, standing}
 
   // -- one moment -----------------------------------------------------------------------------------------------
 
   function show() {
     const moment = moments[at];
-    const counts = countsAt(moment, round);
-    const standing = standingOf(moment);
+    const [counts, standing] = [times.countsAt(moment, round), times.standingOf(moment, asked ?? moment.user)];
+    seen = { counts, standing };
+    const apart = [...standing.values()].some((s) => s !== "passed");
     shown.paint({
-      isStepped: !moment.isNow, counts, standsOf: (o) => standsOf(o, moment),
-      states: new Map(data.operators.map((o) => [o.id, stateOf(o, moment, counts, standing)])),
+      isStepped: !moment.isNow, counts,
+      stateOf: (id) => stateOf(insideOf(id), moment, counts, standing),
+      figuresOf: (id) => figuresOf(id, moment, counts, apart),
     });
     showBar(moment);
-    showPanel(moment, counts, standing);
+    showPanel();
   }
 
-  function stateOf(o, moment, counts, standing) {
-    const isAlive = counts.has(o.id) && (!moment.isNow || counts.get(o.id) > 0);
-    const state = [...(isAlive ? ["alive"] : []), ...(standing.has(o.id) ? [standing.get(o.id)] : [])];
-    return [...state, ...(o.id === chosen ? ["chosen"] : [])].join(" ");
+  const STANDINGS = ["", "passed", "waits", "holds"];
+
+  function insideOf(id) {
+    return groups.has(id) ? groups.get(id).all : [id];
   }
 
-  // What an operator's last line says: what it held after the moment's step, and where it was.
-  function standsOf(o, moment) {
-    const held = heldAt(o, moment);
-    const parts = held ? [`${numeral(held)} held`] : [];
-    if (saysAll || o.role === "end" || isApart(o.id, moment)) parts.push(`frontier ${frontierText(frontierOf(o.id, moment))}`);
+  // The classes of a box: whether any of its operators is alive, and the worst of where they are.
+  function stateOf(ids, moment, counts, standing) {
+    let [isAlive, worst] = [false, 0];
+    for (const id of ids) {
+      isAlive ||= counts.has(id) && (!moment.isNow || counts.get(id) > 0);
+      worst = Math.max(worst, STANDINGS.indexOf(standing.get(id)));
+    }
+    return `${isAlive ? "alive " : ""}${STANDINGS[worst]}`;
+  }
+
+  // What a box says of the moment: what is held in it, what its result sent, how long it took; where it is, if it matters.
+  function figuresOf(id, moment, counts, apart) {
+    const ids = insideOf(id);
+    if (operators.get(ids[0])?.records === null || !ids.length) return "";
+    const work = data.steps[moment.step]?.operators;
+    const sum = (f) => ids.reduce((total, one) => total + (f(one) || 0), 0);
+    const held = sum((one) => times.heldAt(operators.get(one), moment));
+    const seconds = sum((one) => (moment.isNow ? operators.get(one).seconds : work?.[one]?.seconds));
+    const parts = [];
+    if (held) parts.push(`${numeral(held)} held`);
+    if (apart && !groups.has(id)) parts.push(`frontier ${times.frontierText(times.frontierOf(id, moment))}`);
+    parts.push(seconds >= 0.0995 ? `${seconds.toFixed(1)} s` : `${(seconds * 1000).toFixed(1)} ms`);
     return parts.join(" · ");
+  }
+
+  function sumsOf(g) {
+    const moment = moments[at];
+    if (operators.get(g.all[0])?.records === null || !g.all.length) return null;
+    const sum = (f) => g.all.reduce((total, id) => total + (f(id) || 0), 0);
+    return [["records sent inside", numeral(sum((id) => seen.counts.get(id)))], ["rows held", numeral(sum((id) => times.heldAt(operators.get(id), moment)))],
+      ["seconds in all", sum((id) => operators.get(id).seconds).toFixed(4)]];
   }
 
   function showBar(moment) {
     slider.value = at;
-    bar.querySelector(".times output").textContent = momentText(moment);
-    bar.querySelector(".rounds").style.display = moment.rounds.length ? "" : "none";
-    roundSlider.max = moment.rounds.length - 1;
-    roundSlider.value = round;
-    const text = round < 0 ? "all iterations" : `iteration ${timeText(moment.rounds[round])}`;
-    bar.querySelector(".rounds output").textContent = text;
+    bar.querySelector(".times output").textContent = times.momentText(moment);
+    const strip = root.querySelector(".rounds");
+    strip.style.visibility = moment.rounds.length ? "" : "hidden"; // its place stays: the picture is not to jump
+    strip.querySelector("output").textContent = round < 0 ? "all iterations" : `iteration ${timeText(moment.rounds[round].time)}`;
+    if (strip.dataset.of !== String(at)) showStrip(strip, moment);
+    strip.querySelectorAll("[data-round]").forEach((bar_) => bar_.setAttribute("aria-pressed", Number(bar_.dataset.round) === round));
   }
 
-  function html(parts, ...values) {
-    const escape = (v) => String(v).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
-    return parts.reduce((text, part, i) => text + escape(values[i - 1]) + part);
-  }
-
-  function title(o) {
-    return html`#${o.id} ${o.kind} ${o.name}`;
-  }
-
-  function link(id) {
-    return html`<a data-choose="${id}">` + title(operators.get(id)) + "</a>";
-  }
-
-  function showPanel(moment, counts, standing) {
-    const o = chosen === null ? null : operators.get(chosen);
-    panel.innerHTML = o ? details(o, moment, standing) : overview(moment, counts, standing);
-    if (o) showRecords(o, moment);
-  }
-
-  function overview(moment, counts, standing) {
-    const size = `${counted(data.operators.length, "operator")}, ${counted(data.loops.length - 1, "loop")}`;
-    let text = html`<h2>${data.name}</h2><p class="soft">${size}</p>`;
-    if (standing.size) text += stuck(moment, standing);
-    if (!moment.isNow) {
-      const busy = [...counts].filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
-      text += html`<h3>Sent at this time</h3>` + (busy.length ? "<table>" : "<p>nothing</p>");
-      for (const [id, count] of busy.slice(0, 40)) {
-        text += html`<tr data-choose="${id}"><td>` + link(id) + "</td>";
-        text += html`<td class="number">${numeral(count)}</td></tr>`;
-      }
-      text += busy.length ? "</table>" : "";
-    }
-    text += "<h3>Keys</h3><p class='soft'>← → times · ↑ ↓ iterations · + − 0 zoom · Esc back · click a loop's title to fold it</p>";
-    return text;
-  }
-
-  function stuck(moment, standing) {
-    const ids = (state) => [...standing].filter(([, s]) => s === state).map(([id]) => id);
-    const holding = ids("holds");
-    const waiting = ids("waits").length;
-    let text = html`<h3>Where is time ${timeText(moment.user)}?</h3><p class="passing">${ids("passed").length} passed it</p>`;
-    for (const id of holding.slice(0, 8)) {
-      const frontier = frontierText(frontierOf(id, moment));
-      text += `<p class="holding">held back by ${link(id)}`;
-      text += html`, whose frontier is ${frontier}</p>`;
-    }
-    if (holding.length > 8) text += html`<p>… and ${holding.length - 8} more</p>`;
-    return text + (waiting ? html`<p class="waiting">${waiting} ${waiting === 1 ? "waits" : "wait"}</p>` : "");
-  }
-
-  function details(o, moment, standing) {
-    let text = `<h2>${title(o)}</h2>`;
-    text += html`<p class="soft">${o.line}</p>` + (o.source ? html`<pre>${o.source}</pre>` : "");
-    if (o.does) text += html`<h3>Does</h3><pre>${o.does}</pre>`;
-    text += html`<h3>Rows</h3><pre>${o.schema}</pre>`;
-    if (o.loop) text += html`<p class="soft">in ${loops.get(o.loop).title}</p>`;
-    text += updatesAt(o, moment) + '<div class="records"></div>';
-    const links = (ids) => ids.map((id) => `<p>${link(id)}</p>`).join("");
-    if (o.reads.length) text += `<h3>Reads</h3>${links(o.reads)}`;
-    if (readers.get(o.id).length) text += `<h3>Is read by</h3>${links(readers.get(o.id).slice(0, 30))}`;
-    return text + figures(o, moment, standing) + perTime(o);
-  }
-
-  function figures(o, moment, standing) {
-    if (o.records === null) return "";
-    const work = moment.isNow || moment.step < 0 ? null : data.steps[moment.step].operators[o.id];
-    const rows = [["records sent", o.records], ["rows held", o.held], ["seconds", o.seconds.toFixed(4)]];
-    if (work) rows.push(["in this step: records in", work.in], ["records out", work.out], ["rounds", work.rounds],
-      ["seconds", work.seconds.toFixed(5)], ["rows held after it", work.held], ["waiting", work.waiting]);
-    const frontier = frontierOf(o.id, moment);
-    if (frontier !== null) rows.push(["frontier", frontierText(frontier)]);
-    if (standing.has(o.id)) {
-      const said = { passed: "has passed this time", waits: "waits for this time", holds: "holds this time back" };
-      rows.push(["", said[standing.get(o.id)]]);
-    }
-    const cell = (v) => (typeof v === "number" ? numeral(v) : v);
-    return "<h3>Figures</h3><table>" + rows.map(([k, v]) => html`<tr><td>${k}</td><td class="number">${cell(v)}</td></tr>`).join("") + "</table>";
-  }
-
-  // The changes of an operator at each time, in the order in which they were made; a click goes there.
-  function perTime(o) {
-    const lines = [];
-    moments.forEach((moment, m) => {
-      if (moment.isNow) return;
-      for (const [id, time, count] of moment.work) if (id === o.id) lines.push([m, time, count]);
+  // The iterations of a moment as bars, as high as there are records; a click goes there.
+  function showStrip(strip, moment) {
+    strip.dataset.of = at;
+    const most = Math.max(1, ...moment.rounds.map((r) => r.sent));
+    const bars = moment.rounds.slice(0, 400).map((r, i) => {
+      const said = `iteration ${timeText(r.time)}: ${counted(r.sent, "record")}`;
+      return html`<button data-round="${i}" title="${said}" aria-label="${said}" aria-pressed="false"><i style="height:${Math.round(4 + (22 * Math.log1p(r.sent)) / Math.log1p(most))}px"></i></button>`;
     });
-    if (!lines.length) return "";
-    const near = Math.max(0, lines.findIndex(([m]) => m >= at) - 50);
-    let text = "<h3>Records sent, by time</h3><table>";
-    for (const [m, time, count] of lines.slice(near, near + 200)) {
-      const which = moments[m].rounds.findIndex((r) => r.join() === time.slice(users).join());
-      const isHere = m === at && (round < 0 || round === which);
-      const state = isHere ? "here" : m > at ? "later" : "";
-      text += html`<tr class="${state}" data-go="${m}" data-round="${which}"><td>${timeText(time)}</td><td class="number">${numeral(count)}</td></tr>`;
-    }
-    return text + "</table>" + (lines.length > 200 ? html`<p class="soft">${lines.length} times in all</p>` : "");
+    strip.querySelector(".bars").innerHTML = bars.join("");
   }
 
-  // The updates of an operator at the moment, or in one of its iterations, as far as they are on record.
-  function updatesAt(o, moment) {
-    const work = moment.isNow || moment.step < 0 ? null : data.steps[moment.step].operators[o.id];
-    if (!work || !work.rows.length) return "";
-    const wanted = round < 0 ? null : moment.rounds[round].join();
-    const isHere = (time) => compared(time.slice(0, users), moment.user) === 0
-      && (wanted === null || time.slice(users).join() === wanted);
-    const found = work.rows.filter(([, time]) => isHere(time));
-    const sent = work.times.filter(([time]) => isHere(time)).reduce((sum, [, count]) => sum + count, 0);
-    if (!sent) return "";
-    let text = "<h3>Updates at this time</h3><table>";
-    for (const [row, time, diff] of found) {
-      text += "<tr>" + row.map((v) => html`<td>${v}</td>`).join("");
-      text += html`<td class="soft">${timeText(time)}</td><td class="number">${diff > 0 ? "+" : ""}${diff}</td></tr>`;
-    }
-    const more = sent - found.length;
-    return text + "</table>" + (more > 0 ? html`<p class="soft">and ${numeral(more)} more, not on record</p>` : "");
+  function showPanel() {
+    const o = operators.get(chosen);
+    const top = isTable ? panel.scrollTop : 0;
+    if (isTable) panel.innerHTML = book.table(find.value, seen.counts, chosen);
+    else if (o) panel.innerHTML = book.details(o, seen.standing);
+    else if (groups.has(chosen)) panel.innerHTML = book.boxDetails(groups.get(chosen), seen.standing, sumsOf(groups.get(chosen)));
+    else panel.innerHTML = book.overview(seen.counts, seen.standing);
+    if (isTable) panel.scrollTop = top;
+    else if (panelOfId !== chosen) panel.scrollTop = 0;
+    panelOfId = chosen;
+    const id = o ? chosen : groups.get(chosen)?.result;
+    if (!isTable && id !== undefined && id !== null) showRecords(id, moments[at]);
   }
 
-  async function showRecords(o, moment) {
-    const kept = data.records[o.id];
+  async function showRecords(id, moment) {
+    const kept = data.records[id];
     if (kept) showFound(kept, moment.isNow ? "Records" : "Records, not at this time but now");
     if (!ask || (kept && (moment.isNow || moment.user === null))) return;
-    const found = await ask(o.id, moment.user ?? null);
-    if (chosen === o.id && moments[at] === moment && found) showFound(found, "Records");
+    const which = chosen;
+    const found = await ask(id, moment.user ?? null);
+    if (chosen === which && moments[at] === moment && found) showFound(found, "Records");
   }
 
   function showFound(found, heading) {
     const place = panel.querySelector(".records");
-    if (!place) return;
-    let text = html`<h3>${heading}</h3>` + (found.note ? html`<p class="soft">${found.note}</p>` : "");
-    if (found.columns) {
-      text += "<table><tr>" + found.columns.map((c) => html`<th>${c}</th>`).join("") + "</tr>";
-      text += found.rows.map((r) => "<tr>" + r.map((v) => html`<td>${v}</td>`).join("") + "</tr>").join("") + "</table>";
-    }
-    place.innerHTML = text;
+    if (place) place.innerHTML = book.records(found, heading);
   }
 
   // -- what people do -------------------------------------------------------------------------------------------
 
   function goTo(moment, which = -1) {
+    asked = null;
     at = Math.max(0, Math.min(moments.length - 1, moment));
     round = Math.max(-1, Math.min(moments[at].rounds.length - 1, which));
     show();
-    if (!moments[at].isNow) shown.follow();
+    if (!moments[at].isNow && follows) shown.follow();
   }
 
   function choose(id) {
     chosen = id;
-    show();
+    shown.choose(id);
+    showPanel();
   }
 
-  function fold(loop) {
-    shown.fold(loop);
-    show();
+  // Choose something from a list, and show it in the picture.
+  function reveal(id) {
+    if (follows) shown.reveal(id);
+    choose(id);
+  }
+
+  function toggle(id) {
+    shown.toggle(id);
+    showPanel();
+  }
+
+  function openAll() {
+    tree.openAll();
+    shown.redraw();
+  }
+
+  function setTable(wanted) {
+    isTable = wanted;
+    root.classList.toggle("lists", wanted);
+    bar.querySelector("[data-do=table]").setAttribute("aria-pressed", wanted);
+    showPanel();
+  }
+
+  function setFollows() {
+    follows = !follows;
+    bar.querySelector("[data-do=follow]").setAttribute("aria-pressed", follows);
   }
 
   function play() {
@@ -350,59 +190,128 @@ function explore(root, data, ask) {
     bar.querySelector("[data-do=play]").textContent = playing === null ? "play" : "pause";
   }
 
+  function save(blob, ending) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = `${data.name}.${ending}`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  function saveSvg() {
+    save(new Blob([shown.toSvg().text], { type: "image/svg+xml" }), "svg");
+  }
+
+  function savePng() {
+    const { text, width, height } = shown.toSvg();
+    const image = new Image();
+    image.onload = () => {
+      const made = document.createElement("canvas");
+      [made.width, made.height] = [2 * width, 2 * height];
+      made.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * height);
+      made.toBlob((blob) => save(blob, "png"));
+    };
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  }
+
   const DO = {
     fit: () => shown.fit(), in: () => shown.zoom(1.25), out: () => shown.zoom(0.8),
-    play, back: () => goTo(at - 1), on: () => goTo(at + 1),
-    dark: () => root.classList.toggle("dark"),
+    play, back: () => goTo(at - 1), on: () => goTo(at + 1), follow: setFollows, table: () => setTable(!isTable),
+    open: openAll, close: () => shown.begin(), svg: saveSvg, png: savePng, dark: () => root.classList.toggle("dark"),
   };
   const KEYS = {
     ArrowLeft: DO.back, ArrowRight: DO.on, ArrowUp: () => goTo(at, round - 1), ArrowDown: () => goTo(at, round + 1),
-    "+": DO.in, "=": DO.in, "-": DO.out, 0: DO.fit,
-    Escape: () => (chosen !== null ? choose(null) : round >= 0 ? goTo(at) : goTo(moments.length - 1)),
+    "+": DO.in, "=": DO.in, "-": DO.out, 0: DO.fit, " ": play, t: DO.table, f: DO.follow, "/": () => find.focus(),
+    Escape: () => (isTable ? setTable(false) : chosen !== null ? choose(null) : round >= 0 ? goTo(at) : goTo(moments.length - 1)),
   };
 
   // -- the page -------------------------------------------------------------------------------------------------
 
   root.classList.add("tidemill");
   root.tabIndex = 0;
+  root.setAttribute("role", "application");
+  root.setAttribute("aria-label", `dataflow ${data.name}`);
   root.innerHTML = html`<header><b>${data.name}</b>
-    <span class="times"><button data-do="back" title="←">◀</button><button data-do="on" title="→">▶</button><button data-do="play">play</button>
-    <input type="range" min="0" max="${moments.length - 1}" aria-label="time"><output></output></span>
-    <span class="rounds"><input type="range" min="-1" aria-label="iteration"><output></output></span>
-    <button data-do="out" title="-">−</button><button data-do="in" title="+">+</button><button data-do="fit" title="0">fit</button><button data-do="dark" title="dark or light">◐</button></header>
-    <main></main><aside></aside>`;
+    <span class="times"><button data-do="back" title="the time before: ←" aria-label="the time before">◀</button><button data-do="on" title="the next time: →" aria-label="the next time">▶</button><button data-do="play" title="space">play</button>
+    <input type="range" min="0" max="${moments.length - 1}" aria-label="time"><output aria-live="polite"></output></span>
+    <input type="search" placeholder="find  /" aria-label="find operators by name, column, kind or line">
+    <span class="tools"><button data-do="table" aria-pressed="false" title="a table of operators: t">table</button><button data-do="follow" aria-pressed="true" title="bring what has work into view: f">follow</button><button data-do="open" title="open all boxes">open all</button><button data-do="close" title="as at first">reset</button><button data-do="out" title="-" aria-label="smaller">−</button><button data-do="in" title="+" aria-label="larger">+</button><button data-do="fit" title="0">fit</button><button data-do="svg" title="save what is seen as SVG">SVG</button><button data-do="png" title="save what is seen as PNG">PNG</button><button data-do="dark" title="dark or light" aria-label="dark or light">◐</button></span></header>
+    <div class="rounds" role="group" aria-label="iterations"><output></output><span class="bars"></span></div>
+    <main></main><aside aria-label="details"></aside>`;
   const bar = root.querySelector("header");
   const panel = root.querySelector("aside");
-  const [slider, roundSlider] = bar.querySelectorAll("input");
-  const canvas = make("svg", { class: "canvas", "font-family": "Helvetica, Arial, sans-serif" }, root.querySelector("main"));
-  if (!data.steps.length) bar.querySelector(".times").style.visibility = "hidden";
-  if (window.matchMedia && window.matchMedia("(prefers-color-scheme: dark)").matches) root.classList.add("dark");
+  const [slider, find] = bar.querySelectorAll("input");
+  const main = root.querySelector("main");
+  const canvas = make("svg", { class: "canvas", "font-family": "Helvetica, Arial, sans-serif", role: "group", "aria-label": "the graph" }, main);
+  const map = make("svg", { class: "map", "aria-hidden": "true" }, main);
+  const strip = root.querySelector(".rounds");
+  strip.style.display = moments.some((m) => m.rounds.length) ? "" : "none";
+  if (!data.steps.length) bar.querySelector(".times").style.display = "none";
+  root.classList.toggle("dark", isDark());
+  const narrow = new ResizeObserver(() => root.classList.toggle("narrow", root.clientWidth < 700));
+  narrow.observe(root);
+  root.classList.toggle("narrow", root.clientWidth < 700);
+
+  // By the theme of what it is in: JupyterLab, VS Code, or the browser.
+  function isDark() {
+    const { dataset, classList } = document.body;
+    if (dataset.jpThemeLight !== undefined) return dataset.jpThemeLight === "false";
+    if (dataset.vscodeThemeKind !== undefined || classList.contains("vscode-dark")) return !String(dataset.vscodeThemeKind || "dark").includes("light");
+    return Boolean(window.matchMedia?.("(prefers-color-scheme: dark)").matches);
+  }
 
   slider.addEventListener("input", () => goTo(Number(slider.value)));
-  roundSlider.addEventListener("input", () => goTo(at, Number(roundSlider.value)));
+  find.addEventListener("input", () => setTable(find.value.trim() !== ""));
   bar.addEventListener("click", (event) => DO[event.target.dataset.do]?.());
-  panel.addEventListener("click", (event) => {
-    const to = event.target.closest("[data-choose], [data-go]");
-    if (to?.dataset.go !== undefined) goTo(Number(to.dataset.go), Number(to.dataset.round));
-    else if (to) choose(Number(to.dataset.choose));
+  strip.addEventListener("click", (event) => {
+    const to = event.target.closest("[data-round]");
+    if (to) goTo(at, Number(to.dataset.round) === round ? -1 : Number(to.dataset.round));
   });
+  const pressed = (event) => {
+    const to = event.target.closest("[data-choose], [data-go], [data-sort], [data-only], [data-open]");
+    if (!to) return;
+    if (to.dataset.go === "-1") {
+      asked = JSON.parse(to.dataset.time);
+      show();
+    } else if (to.dataset.go !== undefined) goTo(Number(to.dataset.go), Number(to.dataset.round));
+    else if (to.dataset.sort) book.sortBy(to.dataset.sort);
+    else if (to.dataset.only) book.show(to.dataset.only);
+    else if (to.dataset.open) toggle(Number(to.dataset.open));
+    else reveal(Number(to.dataset.choose));
+    if (to.dataset.sort || to.dataset.only) showPanel();
+  };
+  panel.addEventListener("click", pressed);
   root.addEventListener("keydown", (event) => {
-    const isOnTitle = event.target.dataset?.loop !== undefined && (event.key === "Enter" || event.key === " ");
-    const act = isOnTitle ? () => fold(Number(event.target.dataset.loop)) : KEYS[event.key];
-    if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target === find && event.key !== "Escape") return;
+    const isPress = event.key === "Enter" || event.key === " ";
+    const on = event.target.closest("[data-group], .operator");
+    let act = KEYS[event.key];
+    if (isPress && on) {
+      const id = Number(on.dataset.group ?? on.dataset.id);
+      act = () => (groups.has(id) ? toggle(id) : choose(id));
+    } else if (isPress && event.target.closest("button, summary, input")) return; // does what it does
+    else if (isPress && panel.contains(event.target)) act = () => pressed(event);
+    if (!act) return;
     event.preventDefault();
     event.stopPropagation();
+    if (event.target === find) {
+      find.value = "";
+      root.focus({ preventScroll: true });
+    }
     act();
   });
   canvas.addEventListener("pointerdown", () => root.focus({ preventScroll: true }));
 
-  const shown = picture(canvas, data, (loop, operator) => (loop === null ? choose(operator) : fold(loop)));
+  const book = panelOf(data, tree, times, () => ({ moment: moments[at], at, round, time: asked ?? moments[at].user }));
+  const shown = picture(canvas, map, data, tree, { clicked: choose, drawn: () => {} });
 
   function stop() {
     shown.stop();
+    narrow.disconnect();
     if (playing !== null) play();
   }
 
   show();
-  return { goTo, choose, fold, fit: DO.fit, stop, moments };
+  return { goTo, choose, toggle, openAll, reveal, fit: DO.fit, stop, moments, tree, picture: shown };
 }

@@ -1,174 +1,267 @@
-// The picture: draws a dataflow that is laid out already, folds its loops, moves and zooms.
+// The picture: draws what is open of a dataflow, opens and closes boxes in place, and writes in each what there is room
+// for: its name first, then its columns, its figures, its line; never in letters of less than 11 pixels.
 //
-// picture(canvas, data, clicked) draws `data` (written by explorer_page.py) in an SVG element. `clicked(loop, operator)`
-// is told what was clicked, by id, or null. What the picture shows of a moment is up to who calls `paint`.
+// picture(canvas, map, data, tree, told) draws `data` (written by explorer_page.py). `told.clicked(id)` is told what was
+// clicked, or null; `told.drawn()` that boxes were opened or closed. What it shows of a moment is up to who calls `paint`.
 
-const numerals = new Intl.NumberFormat("en"); // one for all: toLocaleString would make one each time
+const LEAST_LETTERS = 11;
+const WIDEST = 210;
+const MOST_FLOWING = 60; // edges along which a flow is drawn: with more, browsers paint nothing else
+const READABLE = 0.48; // the scale down to which names can be read in boxes
 
-function numeral(n) {
-  return numerals.format(n);
-}
-
-function counted(n, thing) {
-  return `${numeral(n)} ${thing}${n === 1 ? "" : "s"}`;
-}
-
-function isInside(loops, loop, other) {
-  for (let id = loop; id !== null; id = loops.get(id).parent) if (id === other) return true;
-  return false;
-}
-
-function make(tag, attributes, parent, text) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  if (text !== undefined) element.textContent = text;
-  if (parent) parent.appendChild(element);
-  return element;
-}
-
-function picture(canvas, data, clicked) {
+function picture(canvas, map, data, tree, told) {
   "use strict";
-  const FOLDED_ROOM = 46;
-  const operators = new Map(data.operators.map((o) => [o.id, o]));
-  const loops = new Map(data.loops.map((l) => [l.id, l]));
-  const areRead = new Set(data.operators.flatMap((o) => (o.back === null ? o.reads : [...o.reads, o.id])));
-  const folded = new Set();
-  let drawn = null; // the elements of what is drawn: {operators, edges, counts}
-  let view = { x: 0, y: 0, scale: 1 };
+  const { operators, groups } = tree;
+  const ink = document.createElement("canvas").getContext("2d");
+  const [plain, bold] = [new Map(), new Map()]; // how wide letters are, of their height
+  let down = true;
+  let drawn = null; // {scene, boxes, frames, edges, counts}
+  let painted = null;
+  let chosen = null;
+  let isFresh = true; // as long as nobody has opened or closed anything
+  let written = 0; // the scale that boxes were written for
 
-  // -- places ---------------------------------------------------------------------------------------------------
+  const views = viewOf(canvas, map, {
+    moved: (scale) => { if (Math.abs(Math.log(scale / written)) > 0.04) write(scale); },
+    clicked: (target) => {
+      const frame = target.closest("[data-group]");
+      const box = target.closest(".operator");
+      if (frame || target.closest(".more")) toggle(Number((frame || box).dataset.group ?? box.dataset.id));
+      else told.clicked(box ? Number(box.dataset.id) : null);
+    },
+    resized: (untouched) => { if (untouched && isFresh) begin(); },
+    boxes: () => drawn.boxes,
+  });
+  canvas.addEventListener("dblclick", (event) => {
+    const box = event.target.closest(".operator.group");
+    if (box) toggle(Number(box.dataset.id));
+  });
 
-  // Where a loop's things are once some of the loops in it are folded: layers get shorter, and what follows moves up.
-  function settled(layout) {
-    const inside = layout.loops.map(([u, v, layer, inner]) => ({ u, v, layer, inner: settled(inner) }));
-    const last = layout.bands[layout.bands.length - 1];
-    if (folded.has(layout.id)) {
-      const first = layout.bands[0][1];
-      const along = Math.min(layout.along, Math.max(first, 20) + FOLDED_ROOM + last[1] - last[0]);
-      const gone = layout.along - along;
-      return { layout, along, inside: [], folded: true, map: (v) => (v >= last[0] ? v - gone : v) };
+  // -- what is written in boxes ---------------------------------------------------------------------------------
+
+  // About as wide as a text is: its letters, each measured once.
+  function widthOf(text, size, isBold) {
+    const known = isBold ? bold : plain;
+    let width = 0;
+    for (const letter of text) {
+      let one = known.get(letter);
+      if (one === undefined) {
+        ink.font = `${isBold ? "bold " : ""}100px Helvetica, Arial, sans-serif`;
+        one = ink.measureText(letter).width / 100;
+        known.set(letter, one);
+      }
+      width += one;
     }
-    const cuts = [];
-    layout.bands.forEach(([begin, end], layer) => {
-      const here = inside.filter((i) => i.layer === layer);
-      if (!here.some((i) => i.inner.along < i.inner.layout.along)) return;
-      const boxes = layout.boxes.filter((b) => b[2] >= begin && b[2] < end);
-      const needed = Math.max(...here.map((i) => i.inner.along), ...boxes.map((b) => b[2] + b[4] - begin), 0);
-      if (needed < end - begin) cuts.push([begin + needed, end]);
-    });
-    const map = (v) => cuts.reduce((w, [a, b]) => w - Math.max(0, Math.min(v, b) - a), v);
-    return { layout, along: map(layout.along), inside, folded: false, map };
+    return width * size;
   }
 
-  function turned(u, v) {
-    return data.down ? [u, v] : [v, u];
+  // As much of a text as there is room for: of what has parts, as many of them as can be.
+  function clipped(text, size, room, isBold) {
+    if (widthOf(text, size, isBold) <= room) return text;
+    const whole = text.lastIndexOf(" · ");
+    if (whole > 0) return clipped(text.slice(0, whole), size, room, isBold);
+    const letters = Math.floor((text.length * (room - size)) / widthOf(text, size, isBold));
+    return letters < 2 ? "" : `${text.slice(0, letters).trimEnd()}…`;
   }
 
-  function round1(n) {
-    return Math.round(n * 10) / 10;
+  function titleOf(id) {
+    const group = groups.get(id);
+    if (!group) {
+      const o = operators.get(id);
+      return tree.isChip(id) ? `${o.kind.toLowerCase()} ${o.name}`.trim() : o.title;
+    }
+    return group.kind === "loop" ? `⟳ ${group.title}` : group.title;
   }
 
-  function point(u, v) {
-    const [x, y] = turned(u, v);
-    return `${round1(x)} ${round1(y)}`;
+  // What a group says of inputs and outputs in it; of one output alone, its columns.
+  function endsOf({ ends }) {
+    if (ends.length === 1) return ends[0].columns;
+    const count = (kind, said) => ends.filter((o) => o.kind === kind).length && counted(ends.filter((o) => o.kind === kind).length, said);
+    return [count("Input", "input"), count("Output", "output")].filter(Boolean).join(", ");
+  }
+
+  // The lines of a box, what matters most first; what is said of a moment comes between.
+  function linesOf(id) {
+    const group = groups.get(id);
+    if (tree.isChip(id)) return [titleOf(id)];
+    const o = operators.get(group ? group.result ?? -1 : id);
+    const columns = o ? o.columns : endsOf(group);
+    const line = group ? `${group.line} · ${counted(group.all.length, "operator")}` : `${o.kind} · ${o.line}`;
+    const figures = painted ? painted.figuresOf(id) : "";
+    return [titleOf(id), columns, figures, line].filter(Boolean);
+  }
+
+  const hasFigures = data.operators.some((o) => o.records !== null);
+
+  function sizeOf(id) {
+    if (typeof id === "string") return { width: 8, height: 8, label: 0 };
+    const label = hasFigures ? 34 : 0;
+    if (tree.isChip(id)) return { width: Math.round(Math.min(WIDEST, widthOf(titleOf(id), 11) + 20)), height: 20, label };
+    const group = groups.get(id);
+    const [title, ...others] = linesOf(id);
+    const wide = Math.max(widthOf(title, 13, true) + (group ? 34 : 20), Math.min(180, Math.max(0, ...others.map((t) => widthOf(t, 11) + 20))));
+    const height = 34 + 14 * ((group && !group.ends.length && group.result === null ? 1 : 2) + (hasFigures ? 1 : 0));
+    return { width: Math.round(Math.max(hasFigures ? 130 : 100, Math.min(WIDEST, wide))), height, label };
+  }
+
+  function titleWidth(group) {
+    return Math.round(Math.min(WIDEST, widthOf(`▾ ${titleOf(group.id)}`, 12, true) + 18));
+  }
+
+  // Write in every box as much as there is room for at a scale.
+  function write(scale) {
+    written = scale;
+    for (const [id, box] of drawn.boxes) writeBox(id, box, scale);
+    for (const frame of drawn.frames) writeTitle(frame, scale);
+    drawn.scene.classList.toggle("far", scale < 0.75);
+    const size = round1(Math.max(LEAST_LETTERS, 11 * scale) / scale);
+    for (const text of drawn.counts.values()) text.setAttribute("font-size", size);
+  }
+
+  // A title begins where its box does, and may be as long as most of that.
+  function writeTitle({ text, rect, title, x, y, room, isTurned }, scale) {
+    const size = Math.max(LEAST_LETTERS, 12 * scale);
+    text.textContent = clipped(title, size, room * scale - 14, true);
+    const [wide, high] = [(widthOf(text.textContent, size, true) + 14) / scale, (size + 6) / scale];
+    const at = isTurned ? { x: x - high / 2, y, width: high, height: wide } : { x, y: y - high / 2, width: wide, height: high };
+    for (const [name, value] of Object.entries(at)) rect.setAttribute(name, round1(value));
+    const [cx, cy] = [at.x + at.width / 2, at.y + at.height / 2];
+    place(text, cx, cy + (size * 0.35) / scale, size / scale);
+    if (isTurned) text.setAttribute("transform", `rotate(90 ${round1(cx)} ${round1(cy)})`);
+  }
+
+  function writeBox(id, box, scale) {
+    const [wide, high] = [box.width * scale, box.height * scale];
+    const lines = box.isPort ? [] : linesOf(id);
+    const big = tree.isChip(id) ? Math.max(LEAST_LETTERS, 11 * scale) : Math.max(LEAST_LETTERS, 13 * scale);
+    const small = Math.max(LEAST_LETTERS, 11 * scale);
+    const room = high - 4;
+    let fits = room < big ? 0 : 1 + Math.floor((room - big * 1.3) / (small * 1.27));
+    fits = Math.max(0, Math.min(fits, lines.length));
+    const isGroup = groups.has(id);
+    let y = box.y + (high - (big * 1.2 + (fits - 1) * small * 1.27)) / 2 / scale + big / scale;
+    for (let i = 0; i < Math.max(fits, box.texts.length); i++) {
+      const size = i ? small : big;
+      const text = i < fits ? clipped(lines[i], size, wide - 10 - (i || !isGroup ? 0 : 16), !i && !tree.isChip(id)) : "";
+      if (!box.texts[i]) box.texts[i] = make("text", { class: i ? "quiet" : tree.isChip(id) ? "chip" : "name", "text-anchor": "middle" }, box.group);
+      if (box.texts[i].textContent !== text) box.texts[i].textContent = text;
+      place(box.texts[i], box.x + box.width / 2 - (i || !isGroup ? 0 : 6 / scale), y, size / scale);
+      y += (small * 1.27) / scale;
+    }
+    if (box.more) {
+      const size = Math.max(LEAST_LETTERS, 13 * scale);
+      box.more.firstElementChild.textContent = wide > 40 && high > size ? "+" : "";
+      place(box.more.firstElementChild, box.x + box.width - 9 / Math.max(scale, 0.6), box.y + (size * 1.1) / scale, size / scale);
+    }
+  }
+
+  function place(text, x, y, size) {
+    text.setAttribute("x", round1(x));
+    text.setAttribute("y", round1(y));
+    text.setAttribute("font-size", Math.round(size * 100) / 100);
   }
 
   // -- drawing --------------------------------------------------------------------------------------------------
 
-  function draw() {
-    const whole = settled(data.layout);
+  function turned(u, v) {
+    return down ? [u, v] : [v, u];
+  }
+
+  function rectangleOf(u, v, across, along) {
+    const [x, y] = turned(u, v).map(round1);
+    const [width, height] = turned(across, along).map(round1);
+    return { x, y, width, height };
+  }
+
+  function laidOut(way) {
+    return layoutOf(tree.visible(titleWidth), sizeOf, way);
+  }
+
+  // Lay out what is open, in the direction in which more of it can be read, and draw it.
+  function draw(before = null) {
+    const both = [true, false].map((way) => {
+      const layout = laidOut(way);
+      const size = way ? [layout.across, layout.along] : [layout.along, layout.across];
+      return { way, layout, size, scale: views.fitting(size) };
+    });
+    const found = both[1].scale > both[0].scale * 1.1 ? both[1] : both[0];
+    down = found.way;
     const scene = make("g", {});
-    const layers = ["loops", "edges", "boxes"].map((name) => make("g", { class: name }, scene));
-    drawn = { operators: new Map(), edges: [], counts: new Map(), places: new Map(), stands: new Map(), loops: [] };
-    drawLoop(whole, 0, 0, 0, layers);
-    for (const { u, v, loop } of drawn.loops) drawEdges(loop, u, v, layers[1]);
-    const size = turned(data.layout.across, whole.along);
-    drawn.size = size;
+    const layers = ["frames", "edges", "boxes"].map((name) => make("g", { class: name }, scene));
+    drawn = { scene, boxes: new Map(), frames: [], edges: [], counts: new Map(), size: found.size };
+    drawInside(found.layout, 0, 0, 0, layers);
     canvas.replaceChildren(scene);
-    drawn.scene = scene;
-    moveTo(view);
+    views.show(scene, found.size);
+    write(views.now().scale);
+    if (painted) paint(painted);
+    choose(chosen);
+    if (before) animate(before);
+    told.drawn();
   }
 
-  function drawLoop(loop, u, v, depth, layers) {
-    drawn.loops.push({ u, v, loop });
-    const { layout, map } = loop;
-    if (depth) drawBorder(loop, u, v, depth, layers);
-    for (const box of layout.boxes) {
-      const role = operators.get(box[0]).role;
-      if (!loop.folded || role === "border") drawBox(box, u + box[1], v + map(box[2]), layers[2]);
+  function drawInside(layout, u, v, depth, layers) {
+    if (depth) drawFrame(layout, u, v, depth, layers);
+    for (const box of layout.boxes) drawBox(box, u, v, layers[2]);
+    for (const edge of layout.edges) drawEdge(edge, u, v, layers[1]);
+    for (const { u: du, v: dv, inner } of layout.opened) drawInside(inner, u + du, v + dv, depth + 1, layers);
+  }
+
+  function drawFrame(layout, u, v, depth, layers) {
+    const { id, border, title: [tu, tv, ta, tl] } = layout;
+    const group = groups.get(id);
+    const frame = make("g", { class: `${group.kind}${depth % 2 ? "" : " even"} inside` }, layers[0]);
+    make("rect", { ...rectangleOf(u + border.u, v + border.v, border.across, border.along), rx: 8 }, frame);
+    const title = make("g", { class: "title", "data-group": id, tabindex: 0, role: "button", "aria-expanded": "true", "aria-label": `close ${titleOf(id)}` }, layers[2]);
+    const rect = make("rect", { rx: 8 }, title);
+    make("title", {}, title, `close ${titleOf(id)}, ${group.line}`);
+    const text = make("text", { "text-anchor": "middle", class: "name" }, title);
+    const at = rectangleOf(u + tu, v + tv, ta, tl);
+    const around = rectangleOf(u + border.u, v + border.v, border.across, border.along);
+    const room = Math.max(tl > ta ? tl : ta, 0.8 * (down ? around.width : around.height));
+    const begin = down ? { x: at.x, y: at.y + at.height / 2 } : { x: at.x + at.width / 2, y: at.y };
+    drawn.frames.push({ id, text, rect, title: `▾ ${titleOf(id)}`, room, around, isTurned: !down, ...begin });
+  }
+
+  function drawBox({ id, u, v, across, along, label, pinned }, du, dv, parent) {
+    const at = rectangleOf(du + u, dv + v, across, along);
+    if (typeof id === "string") {
+      const [x, y] = [at.x + at.width / 2, at.y + at.height / 2];
+      make("circle", { cx: x, cy: y, r: 3, class: pinned < 0 ? "port in" : "port" }, parent);
+      return;
     }
-    for (const { u: du, v: dv, inner } of loop.inside) drawLoop(inner, u + du, v + map(dv), depth + 1, layers);
-  }
-
-  function rectangle(u, v, across, along, rounding, parent) {
-    const [x, y] = turned(u, v);
-    const [width, height] = turned(across, along);
-    return make("rect", { x: round1(x), y: round1(y), width: round1(width), height: round1(height), rx: rounding }, parent);
-  }
-
-  function drawBorder(loop, u, v, depth, layers) {
-    const { layout, map } = loop;
-    const [bu, bv, across, along] = layout.border;
-    const group = make("g", { class: depth % 2 ? "loop" : "loop even" }, layers[0]);
-    const end = loop.folded ? loop.along - (layout.along - bv - along) : map(bv + along);
-    rectangle(u + bu, v + bv, across, end - bv, 8, group);
-    const inside = data.operators.filter((o) => o.role !== "border" && isInside(loops, o.loop, layout.id)).length;
-    const title = make("g", { class: "title", "data-loop": layout.id, tabindex: 0 }, layers[2]);
-    const shown = loop.folded ? loops.get(layout.id).title.replace("⟳", "▸") : loops.get(layout.id).title;
-    const [tu, tv, ta, tl] = layout.title;
-    const rect = rectangle(u + tu, v + tv, ta, tl, 8, title);
-    make("title", {}, title, loop.folded ? "unfold" : "fold");
-    const x = Number(rect.getAttribute("x")) + Number(rect.getAttribute("width")) / 2;
-    const y = Number(rect.getAttribute("y")) + 12;
-    make("text", { x, y, "font-size": 10.5, "text-anchor": "middle", class: "name" }, title, shown);
-    if (loop.folded) {
-      const [mx, my] = turned(u + bu + across / 2, v + bv + (end - bv) / 2);
-      make("text", { x: mx, y: my + 4, "font-size": 11, "text-anchor": "middle", class: "quiet" }, layers[2], counted(inside, "operator"));
+    const [o, g] = [operators.get(id), groups.get(id)];
+    const role = g ? `group ${g.kind}${g.ends.length ? " end" : ""}` : o.role;
+    const group = make("g", { class: `operator ${role}`, "data-id": id, tabindex: 0, role: "button" }, parent);
+    if (g) {
+      group.setAttribute("aria-expanded", "false");
+      make("rect", { ...at, x: at.x + 3, y: at.y + 3, rx: 6, class: "deck" }, group);
     }
-  }
-
-  function drawBox([id, , , across, along], u, v, parent) {
-    const o = operators.get(id);
-    const group = make("g", { class: `operator ${o.role}`, "data-id": id }, parent);
-    make("title", {}, group, `#${id} ${o.kind} ${o.name}\n${o.schema}`);
-    const isChip = o.role === "border" || o.role === "feedback";
-    rectangle(u, v, across, along, isChip ? 10 : 5, group);
-    const [x, y] = turned(u, v);
-    const [width] = turned(across, along);
-    let line = isChip ? y : y + 4.5;
-    let last = null;
-    for (const [text, size, colour] of o.lines) {
-      line += size + 3.5;
-      const place = { x: round1(x + width / 2), y: round1(line), "font-size": size, "text-anchor": "middle" };
-      last = make("text", { ...place, class: colour }, group, text);
+    make("rect", { ...at, rx: tree.isChip(id) ? 10 : 6, class: "body" }, group);
+    make("title", {}, group, g ? `${titleOf(id)}, ${g.line}\ndouble click or Enter opens it` : `#${id} ${o.kind} ${o.name}\n${o.line}\n${o.columns}`);
+    const box = { ...at, group, texts: [], more: null, role };
+    if (g) {
+      box.more = make("g", { class: "more" }, group);
+      make("text", { "text-anchor": "middle" }, box.more);
     }
-    if (o.records !== null && !isChip) drawn.stands.set(id, last); // its last line says where it is
-    drawn.operators.set(id, group);
-    drawn.places.set(id, { u: u + across / 2, v, end: v + along });
-    if (areRead.has(id)) {
-      const [cx, cy] = turned(u + across / 2, v + along);
-      const [dx, dy] = data.down ? [5, 11] : [5, -4];
-      drawn.counts.set(id, make("text", { x: round1(cx + dx), y: round1(cy + dy), class: "count" }, parent));
+    drawn.boxes.set(id, box);
+    if (label) {
+      const [cx, cy] = turned(du + u + across / 2, dv + v + along);
+      drawn.counts.set(id, make("text", { x: round1(cx + 5), y: round1(cy + (down ? 13 : -4)), class: "count", "font-size": 11 }, parent));
     }
   }
 
-  function drawEdges(loop, u, v, parent) {
-    if (loop.folded) return;
-    for (const [source, target, isBack, flat] of loop.layout.edges) {
-      const points = [];
-      for (let i = 0; i < flat.length; i += 2) points.push([u + flat[i], v + loop.map(flat[i + 1])]);
-      points[0][1] = drawn.places.get(source).end;
-      points[points.length - 1][1] = drawn.places.get(target).v;
-      const o = operators.get(source);
-      const group = make("g", { class: `edge${isBack ? " back" : ""}${o.records === 0 ? " never" : ""}` }, parent);
-      make("path", { d: way(points) }, group);
-      const [x, y] = turned(...points[points.length - 1]);
-      make("path", { class: "head", d: `M${round1(x)} ${round1(y)}${data.down ? "l-3.5 -7h7z" : "l-7 -3.5v7z"}` }, group);
-      drawn.edges.push([source, group]);
-    }
+  function drawEdge(edge, u, v, parent) {
+    const points = edge.points.map(([pu, pv]) => [u + pu, v + pv]);
+    const isNever = hasFigures && [...edge.operators].every((id) => operators.get(id).records === 0);
+    const group = make("g", { class: `edge${edge.isBack ? " back" : ""}${isNever ? " never" : ""}` }, parent);
+    make("path", { d: way(points), class: "line" }, group);
+    const [x, y] = turned(...points[points.length - 1]);
+    if (typeof edge.target !== "string") make("path", { class: "head", d: `M${round1(x)} ${round1(y)}${down ? "l-4 -8h8z" : "l-8 -4v8z"}` }, group);
+    drawn.edges.push({ ...edge, group });
   }
 
   function way(points) {
+    const point = (u, v) => turned(u, v).map(round1).join(" ");
     let [u, v] = points[0];
     let d = `M${point(u, v)}`;
     for (const [tu, tv] of points.slice(1)) {
@@ -179,101 +272,158 @@ function picture(canvas, data, clicked) {
     return d;
   }
 
+  // Have boxes come from where they were, or from the box that they were in.
+  function animate(before) {
+    if (isStill() || drawn.boxes.size > 150 || !canvas.animate) return;
+    const placeOf = (id) => before.boxes.get(id) || tree.around(id).map((g) => before.boxes.get(g)).find(Boolean);
+    const options = { duration: 200, easing: "ease-out" };
+    for (const [id, box] of drawn.boxes) {
+      const was = placeOf(id);
+      if (!was) box.group.animate([{ opacity: 0 }, { opacity: 1 }], options);
+      else if (was.x !== box.x || was.y !== box.y) {
+        box.group.animate([{ transform: `translate(${was.x - box.x}px, ${was.y - box.y}px)` }, { transform: "none" }], options);
+      }
+    }
+    for (const edge of drawn.edges) edge.group.animate([{ opacity: 0 }, { opacity: 0, offset: 0.5 }, {}], options);
+  }
+
   // -- one moment -----------------------------------------------------------------------------------------------
 
-  // Show what a moment is like, of what is drawn already: `states` are classes of operators, `counts` what they sent,
-  // `standsOf` what an operator's last line says.
-  function paint({ isStepped, states, counts, standsOf }) {
+  // Show what a moment is like, of what is drawn already: `stateOf(id)` are the classes of a box, `counts` what operators
+  // sent, `figuresOf(id)` what a box says of it.
+  function paint(moment) {
+    painted = moment;
+    const { isStepped, stateOf, counts } = moment;
     drawn.scene.classList.toggle("stepped", isStepped);
-    for (const [id, group] of drawn.operators) {
-      setClass(group, `operator ${operators.get(id).role} ${states.get(id)}`.trim());
+    const scale = views.now().scale;
+    for (const [id, box] of drawn.boxes) {
+      setClass(box.group, `operator ${box.role} ${stateOf(id)}${id === chosen ? " chosen" : ""}`);
+      const said = `${titleOf(id)}, ${moment.figuresOf(id)}`;
+      if (box.said === said) continue;
+      box.said = said;
+      box.group.setAttribute("aria-label", `${groups.has(id) ? "closed box " : ""}${said}`);
+      writeBox(id, box, scale);
     }
-    for (const [source, group] of drawn.edges) {
-      const isAlive = isStepped && counts.get(source) > 0;
-      if (group.classList.contains("alive") !== isAlive) group.classList.toggle("alive", isAlive);
+    const leaving = new Map();
+    let alive = 0;
+    for (const edge of drawn.edges) {
+      const isAlive = isStepped && [...edge.operators].some((id) => counts.get(id) > 0);
+      if (edge.isAlive !== isAlive) edge.group.classList.toggle("alive", isAlive);
+      edge.isAlive = isAlive;
+      alive += isAlive;
+      if (!drawn.counts.has(edge.source)) continue;
+      if (!leaving.has(edge.source)) leaving.set(edge.source, new Set());
+      for (const id of edge.operators) leaving.get(edge.source).add(id);
     }
+    drawn.scene.classList.toggle("flowing", alive <= MOST_FLOWING);
     for (const [id, text] of drawn.counts) {
-      const count = counts.has(id) ? numeral(counts.get(id)) : "";
+      const known = [...(leaving.get(id) || [])].filter((o) => counts.has(o));
+      const count = known.length ? numeral(known.reduce((sum, o) => sum + counts.get(o), 0)) : "";
       if (text.textContent !== count) text.textContent = count;
     }
-    for (const [id, text] of drawn.stands) {
-      const stands = standsOf(operators.get(id));
-      if (text.textContent !== stands) text.textContent = stands;
-    }
+    views.mark((id) => isStepped && drawn.boxes.get(id).group.classList.contains("alive"));
   }
 
   function setClass(element, wanted) {
-    if (element.getAttribute("class") !== wanted) element.setAttribute("class", wanted);
+    const clean = wanted.trim();
+    if (element.getAttribute("class") !== clean) element.setAttribute("class", clean);
   }
 
   // -- what people do -------------------------------------------------------------------------------------------
 
-  function fold(loop) {
-    if (!folded.delete(loop)) folded.add(loop);
+  // Light a box, and its ways in and out.
+  function choose(id) {
+    chosen = id === null ? null : tree.standsFor(id);
+    for (const [one, box] of drawn.boxes) box.group.classList.toggle("chosen", one === chosen);
+    const lit = new Set();
+    const follow = (from, to, at) => drawn.edges.forEach((edge) => {
+      if (edge[from] !== at || lit.has(edge)) return;
+      lit.add(edge);
+      if (typeof edge[to] === "string") follow(from, to, edge[to]);
+    });
+    if (chosen !== null) {
+      follow("source", "target", chosen);
+      follow("target", "source", chosen);
+    }
+    for (const edge of drawn.edges) edge.group.classList.toggle("lit", lit.has(edge));
+  }
+
+  // Open or close a box in place: what stands for it stays where it was on the screen, if there is room.
+  function toggle(id) {
+    const cornerOf = (one) => drawn.boxes.get(one) || drawn.frames.find((f) => f.id === one);
+    const was = cornerOf(id);
+    isFresh = false;
+    tree.toggle(id);
+    draw(drawn);
+    const is = cornerOf(id) || was;
+    const view = views.now();
+    if (was) views.moveTo({ ...view, x: view.x + (was.x - is.x) * view.scale, y: view.y + (was.y - is.y) * view.scale });
+    const opened = drawn.frames.find((f) => f.id === id);
+    if (opened) views.bringAll(opened.around, READABLE);
+    const focused = canvas.querySelector(`[data-group="${id}"], .operator[data-id="${id}"]`);
+    focused?.focus({ preventScroll: true });
+  }
+
+  // Show what is open anew, fitted.
+  function redraw() {
+    isFresh = false;
     draw();
+    views.moveTo(views.fitted(READABLE, firstBoxes()));
   }
 
-  // Move to where the work is, if none of it can be seen.
+  // Open as much as can be read in this window.
+  function begin() {
+    const [width] = views.room();
+    for (const most of [MOST_BOXES, 30, 22, 16, 11, 7, 1]) {
+      tree.openUpTo(width < 500 ? Math.min(most, 16) : most);
+      draw();
+      if (views.fitting(drawn.size) >= READABLE) break;
+    }
+    views.moveTo(views.fitted(READABLE, firstBoxes()));
+    isFresh = true;
+  }
+
+  // Where the flow begins.
+  function firstBoxes() {
+    const boxes = [...drawn.boxes.values()];
+    const along = down ? "y" : "x";
+    const first = Math.min(...boxes.map((b) => b[along]));
+    return boxes.filter((b) => b[along] < first + 1);
+  }
+
+  // Bring what is alive into view.
   function follow() {
-    const alive = [...drawn.operators].filter(([, group]) => group.classList.contains("alive")).map(([id]) => drawn.places.get(id));
-    if (!alive.length) return;
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    const seen = alive.map((p) => turned(p.u, (p.v + p.end) / 2).map((c) => c * view.scale));
-    if (seen.some(([x, y]) => x + view.x > 0 && x + view.x < width && y + view.y > 0 && y + view.y < height)) return;
-    const middle = (values) => (Math.min(...values) + Math.max(...values)) / 2;
-    moveTo({ ...view, x: width / 2 - middle(seen.map((p) => p[0])), y: height / 2 - middle(seen.map((p) => p[1])) });
+    views.bring([...drawn.boxes.values()].filter((box) => box.group.classList.contains("alive")));
   }
 
-  function moveTo(next) {
-    view = next;
-    drawn.scene.setAttribute("transform", `translate(${round1(view.x)} ${round1(view.y)}) scale(${view.scale})`);
+  // Open what is around something, and bring it into view.
+  function reveal(id) {
+    const isHidden = tree.standsFor(id) !== id;
+    if (isHidden) {
+      isFresh = false;
+      tree.reveal(id);
+      draw(drawn);
+    }
+    const box = drawn.boxes.get(id);
+    if (box) views.bring([box]);
   }
 
-  function zoom(by, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
-    const scale = Math.max(0.03, Math.min(6, view.scale * by));
-    const grown = scale / view.scale;
-    moveTo({ x: x - (x - view.x) * grown, y: y - (y - view.y) * grown, scale });
+  // What can be seen now as SVG that stands alone: colours as they are, whatever the theme.
+  function toSvg() {
+    const [width, height] = views.room();
+    const copy = canvas.cloneNode(true);
+    const [from, to] = [canvas, copy].map((root) => [...root.querySelectorAll("rect, path, circle, text")]);
+    from.forEach((element, i) => {
+      const style = getComputedStyle(element);
+      for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "stroke-opacity", "font-weight"]) to[i].setAttribute(name, style.getPropertyValue(name));
+    });
+    for (const element of copy.querySelectorAll("[class], [tabindex], [role]")) for (const name of ["class", "tabindex", "role"]) element.removeAttribute(name);
+    copy.removeAttribute("class");
+    for (const [name, value] of Object.entries({ xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}` })) copy.setAttribute(name, value);
+    copy.insertBefore(make("rect", { width, height, fill: getComputedStyle(canvas.closest(".tidemill")).backgroundColor }), copy.firstChild);
+    return { text: new XMLSerializer().serializeToString(copy), width, height };
   }
 
-  // The whole where that can be read, else its beginning, as wide as there is room.
-  function fit() {
-    const [width, height] = [canvas.clientWidth || 800, canvas.clientHeight || 500];
-    const [w, h] = [drawn.size[0] + 24, drawn.size[1] + 24];
-    const whole = Math.min(width / w, height / h, 1.25);
-    const scale = whole > 0.6 ? whole : Math.max(whole, Math.min(width / w, height / h > 0.6 ? 1 : 0.8));
-    const used = Math.min(scale, 1.25);
-    moveTo({ x: Math.max(12, (width - drawn.size[0] * used) / 2), y: 12, scale: used });
-  }
-
-  canvas.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    const place = canvas.getBoundingClientRect();
-    zoom(Math.exp(-event.deltaY / 400), event.clientX - place.left, event.clientY - place.top);
-  }, { passive: false });
-  const life = new AbortController(); // what is heard of the window is heard until then
-  let grip = null; // where a drag began, and on what, which a window is not told of a shadow root; a click goes nowhere
-  canvas.addEventListener("pointerdown", (event) => {
-    grip = { x: event.clientX, y: event.clientY, on: event.target, view, moved: false };
-  });
-  window.addEventListener("pointermove", (event) => {
-    if (!grip) return;
-    const [dx, dy] = [event.clientX - grip.x, event.clientY - grip.y];
-    grip.moved ||= Math.hypot(dx, dy) > 4;
-    if (!grip.moved) return;
-    canvas.classList.add("dragged");
-    moveTo({ x: grip.view.x + dx, y: grip.view.y + dy, scale: grip.view.scale });
-  }, { signal: life.signal });
-  window.addEventListener("pointerup", () => {
-    const was = grip;
-    grip = null;
-    canvas.classList.remove("dragged");
-    if (!was || was.moved) return;
-    const loop = was.on.closest(".title");
-    const operator = was.on.closest(".operator");
-    clicked(loop ? Number(loop.dataset.loop) : null, operator ? Number(operator.dataset.id) : null);
-  }, { signal: life.signal });
-
-  draw();
-  fit();
-  return { paint, fold, follow, fit, zoom, stop: () => life.abort() };
+  begin();
+  return { paint, toggle, redraw, begin, choose, follow, reveal, toSvg, fit: views.fit, zoom: views.zoom, stop: views.stop, scale: () => views.now().scale, size: () => drawn.size, edges: () => drawn.edges };
 }

@@ -2,7 +2,7 @@
 
 function render({ model, el }) {
   const root = document.createElement("div");
-  root.style.height = `${model.get("height")}px`;
+  root.style.height = `min(${model.get("height")}px, 70vh)`;
   el.appendChild(root);
   const waiting = new Map();
   let asked = 0;

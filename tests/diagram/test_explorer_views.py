@@ -1,0 +1,404 @@
+"""What a reader sees of the explorer: boxes that open, letters that can be read, what has work, lists, times, themes."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+from support.browser import Opened, browser
+from support.pictures import FLOWS, boxes_of, inside, large, left_joins, random_flow, ways_of
+
+import tidemill as tm
+
+pytestmark = pytest.mark.slow
+
+LETTERS = """() => [...document.querySelectorAll('.canvas text')].filter(t => t.textContent.trim()
+    && getComputedStyle(t).display !== 'none').map(t => {
+        const m = t.getScreenCTM();
+        return Number(t.getAttribute('font-size') || 0) * Math.hypot(m.a, m.b);
+    })"""
+"""How high letters are on the screen."""
+OUTSIDE = """() => { const c = document.querySelector('.canvas').getBoundingClientRect();
+    return [...document.querySelectorAll('.operator.alive .body')].filter(e => { const r = e.getBoundingClientRect();
+        return r.left < c.left - 1 || r.right > c.right + 1 || r.top < c.top - 1 || r.bottom > c.bottom + 1;
+    }).length; }"""
+"""How many boxes with work are not in view, or not as a whole."""
+NAMELESS = """() => [...document.querySelectorAll('button, input, [role=button]')].filter(e =>
+    !(e.getAttribute('aria-label') || e.textContent.trim() || e.title)).map(e => e.outerHTML)"""
+CONTRAST = """([ink, ground]) => {
+    const made = document.createElement('i');
+    document.querySelector('.tidemill').appendChild(made);
+    const light = (name) => {
+        made.style.color = `var(${name})`;
+        const [r, g, b] = getComputedStyle(made).color.match(/[\\d.]+/g).map(v => v / 255)
+            .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const [a, b] = [light(ink), light(ground)].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05);
+}"""
+
+
+DRAWN = """() => {
+    const boxes = [...document.querySelectorAll('.operator .body')].map(r => `<g>${r.outerHTML}</g>`);
+    const ways = [...document.querySelectorAll('.edge .line')].map(p => `<path fill="none" d="${p.getAttribute('d')}"/>`);
+    return `<svg xmlns="http://www.w3.org/2000/svg">${boxes.join('')}${ways.join('')}</svg>`;
+}"""
+"""Boxes and edges as a picture that is read as those of notebooks are."""
+WAYS = """() => {
+    const [tree, edges] = [explorer.tree, explorer.picture.edges()];
+    const next = new Map();
+    for (const e of edges) next.set(e.source, [...(next.get(e.source) || []), e.target]);
+    const leads = (from, to) => {
+        const seen = new Set([from]);
+        const wait = [from];
+        while (wait.length) for (const t of next.get(wait.pop()) || []) {
+            if (t === to) return true;
+            if (typeof t === 'string' && !seen.has(t)) { seen.add(t); wait.push(t); }
+        }
+        return false;
+    };
+    const wrong = [];
+    for (const o of tree.operators.values()) for (const r of o.reads) {
+        const [from, to] = [tree.standsFor(r), tree.standsFor(o.id)];
+        if (from !== to && !leads(from, to)) wrong.push([r, o.id]);
+    }
+    return wrong;
+}"""
+"""Pairs of operators of which one reads the other without a way from box to box."""
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as found:
+        yield found
+
+
+def joins(count=6):
+    run = left_joins(count).start()
+    run.log_events()
+    for i in range(count):
+        run.insert(f"dim{i}", [(j, f"n{j}") for j in range(3)])
+    run.insert("facts", [(k, *[k % 4] * count) for k in range(8)])
+    run.advance()
+    run.delete("dim0", [(1, "n1")])
+    run.insert("dim0", [(1, "another")])
+    run.advance()
+    return run
+
+
+def corrected():
+    """Times of two coordinates, in which one input is behind."""
+    flow = tm.Dataflow("bitemporal", time=("event", "correction"))
+    orders = flow.input("orders", {"k": "int64"})
+    prices = flow.input("prices", {"k": "int64"})
+    flow.output("o", orders.join(prices, on="k"))
+    run = flow.start()
+    run.log_events()
+    for event in range(3):
+        for correction in range(3):
+            run.update("orders", [((event,), (event, correction), 1)])
+    run.advance_to((3, 3), input="orders")
+    run.advance_to((1, 0), input="prices")
+    return run
+
+
+def group(opened, title):
+    """The number of a box by the beginning of its title."""
+    return opened.page.evaluate(
+        "title => [...explorer.tree.groups.values()].find(g => g.title.startsWith(title)).id", title
+    )
+
+
+@pytest.mark.parametrize("size", [(360, 640), (800, 600), (1920, 1080)])
+def test_letters_can_be_read_at_every_zoom_and_a_large_graph_opens_as_a_few_boxes(chromium, tmp_path, size):
+    opened = Opened(chromium, large(1000).start().to_html(), tmp_path, size)
+    assert 3 <= opened.page.locator(".operator").count() <= 40
+    for _ in range(2):
+        for key in ("-",) * 9 + ("+",) * 14:
+            opened.keys(key)
+            assert min(opened.page.evaluate(LETTERS), default=11) > 10.95
+        opened.page.evaluate("explorer.openAll()")
+    assert opened.complaints == []
+
+
+@pytest.mark.parametrize("name", ["components", "left_joins", 21, 23])
+def test_edges_lead_from_box_to_box_and_through_none_whatever_is_open(chromium, tmp_path, name):
+    flow = random_flow(name) if isinstance(name, int) else FLOWS[name]()
+    opened = Opened(chromium, flow.start().to_html(), tmp_path)
+
+    def check():
+        assert opened.page.evaluate(WAYS) == []
+        svg = opened.page.evaluate(DRAWN)
+        boxes = boxes_of(svg)
+        for way in ways_of(svg):
+            assert not [box for box in boxes for point in way if inside(point, box)]
+
+    check()
+    opened.page.evaluate("explorer.openAll()")
+    check()
+    for group_id in opened.page.evaluate("[...explorer.tree.groups.keys()].slice(1, 6)"):
+        opened.page.evaluate(f"explorer.toggle({group_id})")
+        check()
+        opened.page.evaluate(f"explorer.toggle({group_id})")
+    assert opened.complaints == []
+
+
+def test_nearer_there_is_more_to_read_of_a_box(chromium, tmp_path):
+    opened = Opened(chromium, joins().to_html(), tmp_path)
+    box = f".operator[data-id='{group(opened, 'left join dim0')}'] text.quiet"
+
+    def lines():
+        return [t for t in opened.page.locator(box).all_text_contents() if t]
+
+    opened.keys(*["-"] * 6)
+    assert lines() == []
+    seen = []
+    for _ in range(9):
+        opened.keys("+")
+        seen.append(len(lines()))
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 2
+    assert any("held" in line for line in lines())
+    assert any("pictures.py:" in line for line in lines())
+
+
+def test_a_box_opens_and_closes_by_click_double_click_and_keys_and_says_what_is_held_in_it(chromium, tmp_path):
+    run = joins()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    join = group(opened, "left join dim2")
+    closed, frame = f".operator[data-id='{join}']", f"[data-group='{join}']"
+    inside = opened.page.evaluate("id => explorer.tree.groups.get(id).operators", join)
+    held = sum(o.state_rows for o in run.metrics() if o.id in inside)
+    assert held
+    assert f"{held:,} held" in opened.page.locator(closed).get_attribute("aria-label")
+    assert not set(inside) & set(opened.ids(".operator"))
+    for opens in (
+        lambda: opened.page.locator(f"{closed} .more text").click(),
+        lambda: opened.page.locator(closed).dblclick(),
+        lambda: (opened.page.locator(closed).focus(), opened.keys("Enter")),
+    ):
+        opens()
+        assert set(inside) <= set(opened.ids(".operator"))
+        assert opened.page.locator(closed).count() == 0
+        opened.page.locator(frame).focus()
+        opened.keys("Enter")
+        assert opened.page.locator(closed).count() == 1
+
+
+def test_what_a_box_opened_stays_where_it_was(chromium, tmp_path):
+    opened = Opened(chromium, joins().to_html(), tmp_path)
+    join = group(opened, "left join dim2")
+    opened.page.evaluate("explorer.picture.zoom(0.3)")
+    before = opened.rectangles(f".operator[data-id='{join}'] .body")[0]
+    opened.page.evaluate(f"explorer.toggle({join})")
+    opened.page.evaluate(f"explorer.toggle({join})")
+    assert opened.rectangles(f".operator[data-id='{join}'] .body")[0] == pytest.approx(before, abs=1.5)
+
+
+def test_of_a_box_opened_all_is_in_view_or_its_beginning(chromium, tmp_path):
+    opened = Opened(chromium, joins(2).to_html(), tmp_path, (1000, 900))
+    join = group(opened, "left join dim1")
+    opened.page.evaluate("explorer.picture.zoom(2)")
+    opened.page.evaluate(f"explorer.toggle({join})")
+    x, y, width, height = opened.rectangles(f"[data-group='{join}'] rect")[0]
+    assert 0 <= x < 700 - width
+    assert 0 < y < 900 - height
+
+
+def test_what_has_work_comes_into_view_but_where_that_is_held(chromium, tmp_path):
+    run = FLOWS["components"]().start()
+    run.log_events()
+    run.insert("edges", [(i, (i * 7 + 1) % 20) for i in range(20)] + [(i, i + 1) for i in range(12)])
+    run.advance()
+    run.insert("edges", [(12, 0)])
+    run.advance()
+    opened = Opened(chromium, run.to_html(), tmp_path, (1200, 700))
+    opened.page.evaluate("explorer.toggle([...explorer.tree.groups.values()].find(g => g.kind === 'loop').id)")
+    opened.page.evaluate("explorer.picture.zoom(4)")
+    rounds = opened.page.evaluate("explorer.moments[1].rounds.length")
+    assert rounds > 5
+    for which in range(-1, rounds):
+        opened.page.evaluate(f"explorer.goTo(1, {which})")
+        assert opened.page.locator(".operator.alive").count() >= 1
+        assert opened.page.evaluate(OUTSIDE) == 0
+    opened.keys("0", "f")
+    opened.page.evaluate("explorer.picture.zoom(9)")
+    where = opened.page.locator(".canvas > g").get_attribute("transform")
+    opened.page.evaluate("explorer.goTo(0)")
+    assert opened.page.locator(".canvas > g").get_attribute("transform") == where
+
+
+def test_of_what_has_work_far_apart_a_part_is_in_view(chromium, tmp_path):
+    run = large(300).start()
+    run.log_events()
+    run.insert("in0", [(1000,)])
+    run.advance()
+    opened = Opened(chromium, run.to_html(), tmp_path, (900, 500))
+    opened.page.evaluate("explorer.openAll()")
+    opened.page.evaluate("explorer.goTo(0)")
+    alive = opened.page.locator(".operator.alive").count()
+    assert opened.page.evaluate(OUTSIDE) < 0.75 * alive
+    assert opened.page.evaluate("explorer.picture.scale()") >= 0.2
+
+
+def test_the_map_is_there_where_not_all_can_be_seen_and_a_click_goes_there(chromium, tmp_path):
+    opened = Opened(chromium, joins().to_html(), tmp_path)
+    opened.keys("0")
+    assert not opened.page.locator(".map").is_visible()
+    opened.page.evaluate("explorer.picture.zoom(4)")
+    assert opened.page.locator(".map").is_visible()
+    box = opened.page.locator(".map").bounding_box()
+    opened.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 4)
+    first = opened.page.evaluate(
+        "[...document.querySelectorAll('.canvas .body')].map(e => e.getBoundingClientRect().y)"
+    )
+    assert 0 < min(first) < 860
+
+
+def test_the_ways_in_and_out_of_a_chosen_box_are_lit(chromium, tmp_path):
+    opened = Opened(chromium, joins(2).to_html(), tmp_path)
+    assert opened.page.locator(".edge.lit").count() == 0
+    join = group(opened, "left join dim1")
+    opened.page.evaluate(f"explorer.choose({join})")
+    assert opened.page.locator(".edge.lit").count() == 3, "two in, one out"
+    opened.page.evaluate(f"explorer.toggle({join})")
+    opened.page.evaluate("explorer.choose(0)")
+    assert opened.page.locator(".edge.lit").count() >= 1
+
+
+def test_the_old_and_the_new_of_a_row_are_one_line_with_signs_and_names_of_columns(chromium, tmp_path):
+    run = joins(1)
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened.page.evaluate("explorer.goTo(1)")
+    opened.click(f"[data-id='{run.graph.inputs['dim0'].id}']")
+    rows = opened.page.locator(".updates tr")
+    assert rows.nth(0).inner_text().split() == ["d0", "name0", "time"]
+    assert rows.count() == 2
+    assert rows.nth(1).inner_text().split() == ["±", "1", "−n1", "+another", "1"]
+    opened.page.evaluate("explorer.goTo(0)")
+    assert opened.page.locator(".updates tr.plus .sign").all_inner_texts() == ["+", "+", "+"]
+
+
+def test_operators_are_found_by_name_column_kind_and_line_and_shown_where_they_are(chromium, tmp_path):
+    run = joins()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened.keys("/")
+    for text, count in (("name5", 3), ("Threshold", 6), ("pictures.py:59", 1), ("no such thing", 0)):
+        opened.page.locator("input[type=search]").fill(text)
+        found = opened.page.locator(".operators tr[data-choose]").count()
+        assert found >= count if count > 1 else found == count, text
+    opened.page.locator("input[type=search]").fill("threshold")
+    hidden = int(opened.page.locator(".operators tr[data-choose]").first.get_attribute("data-choose"))
+    assert hidden not in opened.ids(".operator")
+    opened.page.locator(".operators tr[data-choose] a").first.click()
+    assert opened.ids(".operator.chosen") == [hidden]
+    assert opened.page.locator(".operators tr.here").get_attribute("data-choose") == str(hidden)
+
+
+def test_the_table_is_sorted_by_each_figure_and_shows_who_works_or_holds(chromium, tmp_path):
+    run = joins()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened.keys("t")
+    figures = {o.id: o for o in run.metrics()}
+
+    def shown():
+        return [int(r.get_attribute("data-choose")) for r in opened.page.locator(".operators tr[data-choose]").all()]
+
+    assert [figures[i].seconds for i in shown()] == sorted((o.seconds for o in figures.values()), reverse=True)[:200]
+    opened.page.locator("[data-sort=held]").click()
+    assert [figures[i].state_rows for i in shown()] == sorted((o.state_rows for o in figures.values()), reverse=True)
+    opened.page.locator("[data-only=holds]").click()
+    assert set(shown()) == {o.id for o in figures.values() if o.state_rows}
+    opened.page.evaluate("explorer.goTo(1)")
+    opened.page.locator("[data-only=works]").click()
+    assert set(shown()) == {i for i, w in run.events[1].operators.items() if w.times}
+
+
+def test_times_of_two_coordinates_are_a_grid_that_says_who_holds_them(chromium, tmp_path):
+    opened = Opened(chromium, corrected().to_html(), tmp_path)
+
+    def cell(event, correction):
+        return opened.page.locator(f".grid td[aria-label^='({event}, {correction}) ']")
+
+    assert cell(0, 1).get_attribute("class").split()[0] == "closed"
+    assert cell(2, 1).get_attribute("class").split()[0] == "held"
+    assert "held by prices" in cell(2, 1).get_attribute("aria-label")
+    cell(0, 1).click()
+    assert "(0, 1)" in opened.text(".times output")
+    assert "here" in cell(0, 1).get_attribute("class")
+    opened.keys("Escape")
+    cell(2, 1).click()
+    assert "here" in cell(2, 1).get_attribute("class")
+    assert "held back by #1 Input prices" in opened.text("aside").replace("\n", " ")
+    assert opened.complaints == []
+
+
+def test_a_narrow_cell_has_its_panel_below_and_a_change_of_size_fits_anew(chromium, tmp_path):
+    opened = Opened(chromium, joins(2).to_html(), tmp_path, (332, 600))
+    main, aside = (opened.page.locator(f"{part}").bounding_box() for part in ("main", "aside"))
+    assert main["width"] == 332
+    assert aside["y"] >= main["y"] + main["height"]
+    opened.page.set_viewport_size({"width": 1300, "height": 800})
+    opened.page.wait_for_function("!document.querySelector('.tidemill').classList.contains('narrow')")
+    opened.page.wait_for_function(
+        "[...document.querySelectorAll('.canvas .body')].every(e => { const r = e.getBoundingClientRect();"
+        " return r.right < 1000 && r.bottom < 800 && r.left >= 0; })"
+    )
+    middle = [x + width / 2 for x, _, width, _ in opened.rectangles(".canvas .body")]
+    assert 300 < sum(middle) / len(middle) < 700, "in the middle of the new window"
+
+
+@pytest.mark.parametrize(("theme", "is_dark"), [("true", False), ("false", True)])
+def test_in_jupyterlab_its_theme_is_taken_whatever_the_system_says(chromium, tmp_path, theme, is_dark):
+    html = joins(1).to_html().replace("<body>", f'<body data-jp-theme-light="{theme}">')
+    scheme = "light" if is_dark else "dark"
+    opened = Opened(chromium, html, tmp_path, color_scheme=scheme)
+    assert ("dark" in opened.page.locator("#explorer").get_attribute("class").split()) is is_dark
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_stand_out_and_everything_that_is_pressed_has_a_name(chromium, tmp_path, scheme):
+    opened = Opened(chromium, joins(2).to_html(), tmp_path, color_scheme=scheme)
+    grounds = ("--plain", "--end", "--state", "--variable", "--feedback", "--border", "--group")
+    pairs = [(ink, ground) for ink in ("--box", "--boxsoft") for ground in grounds]
+    pairs += [
+        (ink, g)
+        for ink in ("--ink", "--soft", "--active", "--passed", "--waits", "--holds")
+        for g in ("--ground", "--panel")
+    ]
+    for pair in pairs:
+        assert opened.page.evaluate(CONTRAST, pair) >= 4.5, pair
+    opened.keys("t")
+    assert opened.page.evaluate(NAMELESS) == []
+
+
+def test_what_is_seen_is_saved_as_svg_that_stands_alone(chromium, tmp_path):
+    opened = Opened(chromium, joins(2).to_html(), tmp_path)
+    with opened.page.expect_download() as found:
+        opened.page.locator("[data-do=svg]").click()
+    found.value.save_as(tmp_path / "saved.svg")
+    root = ET.fromstring((tmp_path / "saved.svg").read_text(encoding="utf-8"))
+    assert found.value.suggested_filename == "joins.svg"
+    texts = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text") if e.text]
+    assert "facts" in texts
+    assert all(e.get("fill") for e in root.iter("{http://www.w3.org/2000/svg}text"))
+    assert not [e for e in root.iter() if e.get("class")]
+    with opened.page.expect_download() as found:
+        opened.page.locator("[data-do=png]").click()
+    found.value.save_as(tmp_path / "saved.png")
+    assert (tmp_path / "saved.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_what_is_thrown_goes_on_for_a_while(chromium, tmp_path):
+    opened = Opened(chromium, joins(2).to_html(), tmp_path)
+    opened.page.emulate_media(reduced_motion="no-preference")
+    opened.page.evaluate(
+        """() => {
+            const canvas = document.querySelector('.canvas');
+            const send = (on, name, x) => on.dispatchEvent(new PointerEvent(name, {bubbles: true, pointerId: 1, clientX: x, clientY: 300}));
+            send(canvas, 'pointerdown', 300);
+            for (let x = 300; x <= 400; x += 20) send(window, 'pointermove', x);
+            window.released = document.querySelector('.canvas > g').getAttribute('transform');
+            send(window, 'pointerup', 400);
+        }"""
+    )
+    opened.page.wait_for_function("document.querySelector('.canvas > g').getAttribute('transform') !== window.released")

@@ -1,0 +1,128 @@
+"""The levels of a graph: boxes as users wrote it, few of them, and no way out of one and back."""
+
+import pytest
+from support.pictures import FLOWS, large, left_joins, random_flow
+
+import tidemill as tm
+from tidemill.renderer.diagram.called import operator_title
+from tidemill.renderer.diagram.levels import MOST, levels_of
+
+
+def inside(groups):
+    """Of each group all operators in it, also those in groups inside."""
+    found = {g.id: set(g.operators) for g in groups}
+    for g in reversed(groups):
+        if g.parent is not None:
+            found[g.parent] |= found[g.id]
+    return found
+
+
+def tops(groups, group):
+    """For each operator of a group the box that holds it there, or itself."""
+    owner = {i: i for i in group.operators}
+    for g in groups:
+        if g.parent == group.id:
+            owner |= dict.fromkeys(inside(groups)[g.id], g.id)
+    return owner
+
+
+def check(graph):
+    """Check that every operator is in one box, and that no box can be left and come back to."""
+    groups = levels_of(graph)
+    assert sorted(i for g in groups for i in g.operators) == list(range(len(graph.nodes)))
+    known = {g.id for g in groups}
+    assert not known & set(range(len(graph.nodes)))
+    for group in groups:
+        owner = tops(groups, group)
+        edges = {(owner[s.id], owner[n.id]) for n in graph.nodes if n.id in owner for s in n.inputs if s.id in owner}
+        waits = {box: {a for a, b in edges if b == box and a != box} for box in owner.values()}
+        while ready := [box for box, before in waits.items() if not before]:
+            for box in ready:
+                del waits[box]
+            waits = {box: before - set(ready) for box, before in waits.items()}
+        assert waits == {}, f"{group.title}: {waits} come out of each other"
+    return groups
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_every_operator_is_in_one_box_and_boxes_are_in_an_order(name):
+    flow = FLOWS[name]()
+    check(flow.graph)
+    check(flow.start().graph)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_so_are_those_of_random_dataflows(block):
+    for seed in range(10 * block, 10 * block + 10):
+        check(random_flow(seed).start().graph)
+
+
+def by_name():
+    flow = tm.Dataflow("orders")
+    orders = flow.input("orders", {"customer": "int64", "amount": "int64"})
+    customers = flow.input("customers", {"customer": "int64", "name": "string"})
+    named = orders.filter("amount > 0").join(customers, on="customer", how="left")
+    flow.output("by_name", named.group_by("name").agg(total=tm.sum("amount")))
+    return flow
+
+
+def test_a_call_is_one_box_called_as_users_wrote_it_with_its_line():
+    groups = check(by_name().start().graph)
+    assert [g.title for g in groups if g.kind == "call"] == ["left join customers", "group by name"]
+    (join,) = (g for g in groups if g.title.startswith("left"))
+    assert len(join.operators) > 10
+    assert join.line.startswith("test_levels.py:")
+
+
+def test_windows_and_single_operators_are_called_by_what_they_are_over():
+    flow = FLOWS["windows"]()
+    assert "window by k" in [g.title for g in levels_of(flow.start().graph)]
+    assert [operator_title(n) for n in by_name().graph.nodes][:3] == ["orders", "customers", "filter amount > 0"]
+
+
+def test_thirty_left_joins_are_thirty_boxes_in_a_few():
+    groups = check(left_joins(30).start().graph)
+    joins = [g for g in groups if g.title.startswith("left join dim")]
+    assert len(joins) == 30
+    parts = {g.parent for g in joins}
+    assert len(parts) < 10
+    (block,) = (g for g in groups if g.kind == "block")
+    assert block.title == "for i in range(count)"
+
+
+def test_no_box_holds_more_than_can_be_seen():
+    flow = large(1000)
+    groups = check(flow.graph)
+    for g in groups:
+        if g.kind != "call":
+            assert len(g.operators) + sum(other.parent == g.id for other in groups) <= MOST
+
+
+def chains(x):
+    late = x.filter("v > 3")
+    return late.iterate(lambda here: here.filter("v < 9").concat(late).distinct(), name="chains")
+
+
+def test_functions_statements_and_loops_are_boxes_where_there_is_much():
+    flow = tm.Dataflow("parts")
+    x = flow.input("x", {"k": "int64", "v": "int64"})
+    y = flow.input("y", {"k": "int64", "v": "int64"})
+    flow.output("reached", chains(x))
+    for i in range(12):
+        total = x.filter(f"v > {i}").join(y, on="k").group_by("k").agg(v=tm.max("v"))
+        flow.output(f"o{i}", total)
+    groups = check(flow.graph)
+    kinds = {(g.kind, g.title) for g in groups}
+    assert ("function", "chains") in kinds
+    assert ("loop", "chains") in kinds
+    assert any(kind == "block" and title.startswith("for i in") for kind, title in kinds)
+
+
+def test_without_a_text_boxes_are_by_the_outputs_that_need_them():
+    flow = tm.Dataflow("typed")
+    program = "x = flow.input('x', {'k': 'int64'})\n"
+    program += "for o in 'abc':\n    y = x\n    for i in range(20): y = y.filter(f'k > {i}').distinct()\n"
+    program += "    flow.output(o, y)\n"
+    exec(compile(program, "<typed>", "exec"), {"flow": flow})
+    groups = check(flow.graph)
+    assert {g.title for g in groups if g.kind == "outputs"} == {"a", "b", "c"}

@@ -1,0 +1,100 @@
+"""What users call what they wrote: ``left join customers``, ``group by origin``, ``window by tailnum``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from tidemill.dataflow import nodes
+from tidemill.dataflow.graph import Graph
+from tidemill.dataflow.nodes import Node
+
+_WORDS: Final = {
+    "Map": "select",
+    "Threshold": "",
+    "FlatMap": "flat_map",
+    "SetOperation": "",
+    "TopK": "",
+    "Join": "join",
+    "OuterJoin": "join",
+    "SemiJoin": "semijoin",
+    "AntiJoin": "antijoin",
+    "RangeJoin": "join",
+    "DeltaJoin": "join",
+}
+"""How kinds are called where that is not by their own name; those without a word by what they do."""
+_JOINS: Final = {"Join", "OuterJoin", "SemiJoin", "AntiJoin", "RangeJoin"}
+_LONGEST: Final = 60
+
+
+def operator_title(node: Node) -> str:
+    """Return what to call an operator."""
+    if isinstance(node, nodes.Input | nodes.Output | nodes.Variable | nodes.Inspect):
+        return node.name
+    return _title(node.called, node.describe(), node)
+
+
+def call_title(graph: Graph, call: Sequence[Node]) -> str:
+    """Return what to call a call, of its operators."""
+    own = [n for n in call if not isinstance(n, nodes.Arrange) and n.part_of != "Arrange"]
+    told = next((n for n in reversed(own) if n.call is not None), None)
+    main = told or next((n for n in reversed(own) if not isinstance(n, nodes.Map)), result_of(graph, call))
+    if main.call is not None:
+        kind, does = main.part_of or main.called, main.call[1]
+    else:
+        kind, does = main.called, main.describe()
+    if kind in _JOINS:
+        how = does.split(" ")[0] + " " if kind == "OuterJoin" else ""
+        return f"{how}{_WORDS[kind]} {_right_of(call)}".rstrip()
+    return operator_title(main) if main.call is None else _title(kind, does, main)
+
+
+def call_word(graph: Graph, call: Sequence[Node]) -> str:
+    """Return what kind of call it is, in a word or two."""
+    if isinstance(call[0], nodes.Input | nodes.Output) and len(call) == 1:
+        return call[0].kind.lower()
+    found = re.match(r"(left|right|full) join|\w+", call_title(graph, call))
+    return found[0] if found else call[-1].kind.lower()
+
+
+def result_of(graph: Graph, call: Sequence[Node]) -> Node:
+    """Return the operator of a call whose rows others read; the last of them where there are several."""
+    inside = set(call)
+    read = [n for n in call if any(reader not in inside for reader, _ in graph.consumers(n))]
+    return (read or [call[-1]])[-1]
+
+
+def _title(kind: str, does: str, node: Node) -> str:
+    if kind in {"Aggregate", "Reduce"}:
+        keys, colon, made = does.partition(": ")
+        return _short(f"group {keys}" if colon and keys.startswith("by ") else made or does or "aggregate")
+    if kind == "Windowed":
+        by = re.search(r" of each (.*), [^,]*$", does)  # and then how it is kept up to date
+        return _short(f"window by {by[1]}" if by else f"window {does}")
+    word = _WORDS.get(kind, kind.lower())
+    own = node.name if node.name not in {node.kind.lower(), kind.lower()} and node.call is None else ""
+    return _short(f"{word} {own if own and not does else does}".strip()) or kind.lower()
+
+
+def _right_of(call: Sequence[Node]) -> str:
+    """Return the name of what a join adds to its first input."""
+    inside = set(call)
+    sources = dict.fromkeys(s for n in call for s in n.inputs if s not in inside)
+    return _name_of(list(sources)[-1]) if len(sources) > 1 else ""
+
+
+def _name_of(node: Node) -> str:
+    """Return the name that users gave to what a node passes on, if any."""
+    while isinstance(node, nodes.Arrange | nodes.Enter) or (isinstance(node, nodes.Map) and node.part_of == "Arrange"):
+        node = node.inputs[0]
+    if isinstance(node, nodes.Input | nodes.Variable):
+        return node.name
+    if isinstance(node, nodes.Leave):
+        return node.inputs[0].scope.name
+    from_line = re.match(r"(\w+) = ", node.site.source)
+    return from_line[1] if from_line else ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"

@@ -1,0 +1,171 @@
+// The tree of boxes: which of them are open, and what can be seen then.
+//
+// treeOf(data) knows operators and groups by their ids, which are of one sequence. A closed group stands for all that is
+// inside; of an open one there is its border, through which edges go at ports; of loops, at what enters and leaves.
+
+const MOST_BOXES = 40; // as many are to be seen at first, at most
+
+function treeOf(data) {
+  const operators = new Map(data.operators.map((o) => [o.id, o]));
+  const groups = new Map(data.groups.map((g) => [g.id, { ...g, groups: [], depth: 0 }]));
+  const rootId = data.groups[0].id;
+  const parents = new Map();
+  for (const g of groups.values()) {
+    for (const id of g.operators) parents.set(id, g.id);
+    if (g.parent === null) continue;
+    parents.set(g.id, g.parent);
+    groups.get(g.parent).groups.push(g.id);
+    g.depth = groups.get(g.parent).depth + 1;
+  }
+  for (const g of [...groups.values()].reverse()) { // those inside come after those around
+    g.all = [...g.operators, ...g.groups.flatMap((id) => groups.get(id).all)];
+    g.ends = g.all.map((id) => operators.get(id)).filter((o) => o.role === "end");
+  }
+  const open = new Set([rootId]);
+
+  function around(id) {
+    const found = [];
+    for (let g = parents.get(id); g !== undefined; g = parents.get(g)) found.push(g);
+    return found;
+  }
+
+  // The box that stands for an operator or a group: itself, or the outermost closed one around.
+  function standsFor(id) {
+    let found = id;
+    for (let g = parents.get(id); g !== undefined; g = parents.get(g)) if (!open.has(g)) found = g;
+    return found;
+  }
+
+  // How many boxes a group shows when it is opened.
+  function size(g) {
+    return g.operators.filter((id) => !isChip(id)).length + g.groups.length;
+  }
+
+  function isChip(id) {
+    const role = operators.get(id)?.role;
+    return role === "border" || role === "feedback";
+  }
+
+  // Open groups from the outermost on, those of inputs and outputs first: of one depth all or none, but for those that
+  // are too large, as long as no more boxes are to be seen than `most`. Calls stay closed.
+  function openUpTo(most) {
+    open.clear();
+    open.add(rootId);
+    let seen = size(groups.get(rootId));
+    let waiting = [...groups.get(rootId).groups];
+    while (waiting.length) {
+      const rank = Math.min(...waiting.map(rankOf));
+      const here = waiting.filter((id) => rankOf(id) === rank).map((id) => groups.get(id));
+      waiting = waiting.filter((id) => rankOf(id) > rank);
+      const fit = here.filter((g) => g.kind !== "call" && seen - 1 + size(g) <= most);
+      const more = fit.reduce((sum, g) => sum + size(g) - 1, 0);
+      if (seen + more > most) continue;
+      for (const g of fit) {
+        open.add(g.id);
+        waiting.push(...g.groups);
+      }
+      seen += more;
+    }
+  }
+
+  function rankOf(id) {
+    const { depth, ends, all } = groups.get(id);
+    return depth - (ends.length === all.length ? 0.5 : 0);
+  }
+
+  function toggle(id) {
+    if (!open.delete(id)) open.add(id);
+  }
+
+  function openAll() {
+    for (const id of groups.keys()) open.add(id);
+  }
+
+  // Open all around something, so that it can be seen.
+  function reveal(id) {
+    for (const g of around(id)) open.add(g);
+  }
+
+  // -- what can be seen -------------------------------------------------------------------------------------------
+
+  // Of an open group what layoutOf(...) wants to know.
+  function visible(titleWidth) {
+    const shown = new Map();
+    const made = (g) => {
+      const inside = {
+        id: g.id, hasBorder: g.id !== rootId, titleWidth: g.id === rootId ? 0 : titleWidth(g),
+        boxes: [], ports: [], opened: [], edges: [], back: [], known: new Map(),
+      };
+      shown.set(g.id, inside);
+      for (const id of g.operators) {
+        if (operators.get(id).role === "border") inside.ports.push({ id, pinned: operators.get(id).kind === "Enter" ? -1 : 1 });
+        else inside.boxes.push(id);
+      }
+      for (const id of g.groups) {
+        if (open.has(id)) inside.opened.push(made(groups.get(id)));
+        else inside.boxes.push(id);
+      }
+      return inside;
+    };
+    const whole = made(groups.get(rootId));
+    for (const o of data.operators) {
+      for (const source of o.reads) connect(shown, standsFor(source), standsFor(o.id), source);
+      if (o.back !== null && standsFor(o.id) === o.id) {
+        const target = standsFor(o.back);
+        if (target !== o.id) shown.get(parents.get(o.id)).back.push([o.id, target]);
+      }
+    }
+    return whole;
+  }
+
+  // Draw an edge through the borders of all groups between.
+  function connect(shown, source, target, operator) {
+    if (source === target) return;
+    const up = pathOut(source, true);
+    const down = pathOut(target, false);
+    const meet = up.find((g) => down.includes(g));
+    let end = source;
+    for (const g of up.slice(0, up.indexOf(meet))) {
+      const port = `${g}>${source}`;
+      link(shown.get(g), end, port, operator);
+      addPort(shown.get(g), { id: port, pinned: 1 });
+      end = port;
+    }
+    let here = meet;
+    for (const g of down.slice(0, down.indexOf(meet)).reverse()) {
+      const port = `${source}>${g}`;
+      link(shown.get(here), end, port, operator);
+      addPort(shown.get(g), { id: port, pinned: -1 });
+      [end, here] = [port, g];
+    }
+    link(shown.get(here), end, target, operator);
+  }
+
+  // The open groups around a box, from inside out: a chip on a loop's border belongs to both sides of it.
+  function pathOut(id, isSource) {
+    const found = around(id);
+    const o = operators.get(id);
+    const isOutside = o?.role === "border" && (o.kind === "Enter") !== isSource;
+    return isOutside ? found.slice(1) : found;
+  }
+
+  // An edge knows the operators whose records go along it.
+  function link(inside, source, target, operator) {
+    const key = `${source} ${target}`;
+    if (inside.known.has(key)) {
+      inside.known.get(key)[2].add(operator);
+      return;
+    }
+    const edge = [source, target, new Set([operator])];
+    inside.known.set(key, edge);
+    inside.edges.push(edge);
+  }
+
+  function addPort(inside, port) {
+    if (inside.known.has(port.id)) return;
+    inside.known.set(port.id, port);
+    inside.ports.push(port);
+  }
+
+  return { operators, groups, rootId, open, around, standsFor, isChip, openUpTo, toggle, openAll, reveal, visible };
+}
