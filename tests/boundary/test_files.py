@@ -2,6 +2,7 @@
 
 import decimal
 import gzip
+import json
 import re
 
 import pyarrow as pa
@@ -192,6 +193,24 @@ def test_json(write, text, rows):
     path = write(text, "rows.jsonl.gz" if isinstance(text, bytes) else "rows.jsonl")
     assert read_back(AB, read_json(path)) == rows
     assert read_back(AB, read_json([str(path), path])) == rows * 2
+
+
+def test_values_in_json(write):
+    schema = Schema.of({
+        "day": "date", "at": "timestamp", "time": "time", "id": "uuid", "money": "decimal(9,2)", "share": "float64",
+        "days": "list<date>", "stop": "struct<code: string, day: date>", "flag": "bool",
+    })  # fmt: skip
+    line = {
+        "day": "2013-01-02", "at": "2013-01-02T05:00:00.5+02:00", "time": "06:30:00", "money": "1.50", "share": 1,
+        "id": "6F9619FF-8B86-D011-B42D-00C04FC964FF", "days": ["2013-01-03", None], "flag": True,
+        "stop": {"code": "JFK", "day": "2013-01-04", "gate": "B1"},
+    }  # fmt: skip
+    found = read_back(schema, read_json(write(json.dumps(line) + "\n" + json.dumps({"money": 2.5, "stop": {}}))))
+    assert [str(value) for value in found[0]] == [
+        "2013-01-02", "2013-01-02 03:00:00.500000", "06:30:00", "6f9619ff-8b86-d011-b42d-00c04fc964ff", "1.50", "1.0",
+        "(datetime.date(2013, 1, 3), None)", "('JFK', datetime.date(2013, 1, 4))", "True",
+    ]  # fmt: skip
+    assert [*map(str, found[1])] == ["None", "None", "None", "None", "2.50", "None", "None", "(None, None)", "None"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """State that is not in memory: spilled, read by key, merged, written down, swept; and the same results all the while."""
 
+import base64
 import decimal
 from typing import Any
 
@@ -12,7 +13,6 @@ from support.running import embedded, examples
 
 import tidemill as tm
 from tidemill.errors import StateError
-from tidemill.renderer.durable import checksums
 from tidemill.renderer.durable import spill_files as coldfiles
 from tidemill.renderer.durable import spilled as spilled_files
 from tidemill.renderer.durable.last_commit import LastCommit
@@ -127,8 +127,8 @@ def test_opening_reads_no_file_that_was_spilled(tmp_path, monkeypatch):
         run.advance()
         run.checkpoint()
     read: list[Any] = []
-    decode, mapped = checksums.base64.b85decode, coldfiles._mapped
-    monkeypatch.setattr(checksums.base64, "b85decode", lambda text: read.append(text) or decode(text))
+    decode, mapped = base64.b85decode, coldfiles._mapped
+    monkeypatch.setattr(base64, "b85decode", lambda text: read.append(text) or decode(text))
     monkeypatch.setattr(coldfiles, "_mapped", lambda path: read.append(path) or mapped(path))
     with flow.start(tm.Embedded(tmp_path, in_memory=0)) as run:
         run.checkpoint()

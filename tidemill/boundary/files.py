@@ -232,11 +232,16 @@ class JsonFiles(_Files):
 
 
 def _from_json(content: pa.Buffer, schema: Schema) -> pa.Table:
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import
     from pyarrow import json  # noqa: PLC0415 - slow to import
 
     parsing = json.ParseOptions(explicit_schema=_as_in_json(schema), unexpected_field_behavior="ignore")
     options = json.ReadOptions(block_size=min(max(content.size, 1), _LARGEST_BLOCK))
     table = json.read_json(pa.BufferReader(content), read_options=options, parse_options=parsing)
+    for i, field in enumerate(schema):
+        if pa.types.is_time(field.dtype.arrow):  # to which Arrow casts no text
+            at = pc.binary_join_element_wise("1970-01-01T", table.column(i), "").cast(pa.timestamp("us"))
+            table = table.set_column(i, field.name, at)
     return table.cast(pa.schema([(f.name, f.dtype.arrow) for f in schema]))
 
 
