@@ -56,14 +56,15 @@ WAYS = """() => {
         }
         return false;
     };
-    const wrong = [];
+    const loopOf = (id) => tree.operators.get(id)?.role === 'border' && tree.around(id)[0];
+    const wrong = edges.filter(e => String(e.source).endsWith(`>${loopOf(e.target)}`)).map(e => [e.source, e.target]);
     for (const o of tree.operators.values()) for (const r of o.reads) {
         const [from, to] = [tree.standsFor(r), tree.standsFor(o.id)];
         if (from !== to && !leads(from, to)) wrong.push([r, o.id]);
     }
     return wrong;
 }"""
-"""Pairs of operators of which one reads the other without a way from box to box."""
+"""Pairs of which one reads the other without a way from box to box, or with one that enters a loop twice."""
 
 
 @pytest.fixture(scope="module")

@@ -73,16 +73,10 @@ class LoopLayout:
     along: float
     border: Rectangle
     title: Rectangle
-    bands: list[Point]
-    """Where each layer begins and ends, along the flow."""
     boxes: list[Box]
     loops: list[tuple[float, float, LoopLayout]]
     """The loops inside, and where."""
     edges: list[Edge]
-
-    def layer_at(self, v: float) -> int:
-        """Return the layer that begins there."""
-        return next(layer for layer, (begin, _) in enumerate(self.bands) if begin == v)
 
     def everything(self, u: float = 0.0, v: float = 0.0) -> Iterator[tuple[float, float, LoopLayout]]:
         """Iterate over this one and those inside, outer ones first, and where they are."""
@@ -315,7 +309,7 @@ class _Scope:
         if not self.down:
             border = Rectangle(top, begin, self.across - top, end - begin)
             title = Rectangle(top - 8, begin + 12, 16.0, self.title_along - 10)
-        return LoopLayout(self.loop, self.across, self.along, border, title, self.bands, boxes, loops, edges)
+        return LoopLayout(self.loop, self.across, self.along, border, title, boxes, loops, edges)
 
     def _border_along(self) -> Point:
         """Return where the border is: it goes through the middle of what enters and of what leaves."""

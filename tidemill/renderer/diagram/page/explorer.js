@@ -304,7 +304,7 @@ function explore(root, data, ask) {
   canvas.addEventListener("pointerdown", () => root.focus({ preventScroll: true }));
 
   const book = panelOf(data, tree, times, () => ({ moment: moments[at], at, round, time: asked ?? moments[at].user }));
-  const shown = picture(canvas, map, data, tree, { clicked: choose, drawn: () => {} });
+  const shown = picture(canvas, map, data, tree, { clicked: choose });
 
   function stop() {
     shown.stop();

@@ -2,7 +2,7 @@
 // for: its name first, then its columns, its figures, its line; never in letters of less than 11 pixels.
 //
 // picture(canvas, map, data, tree, told) draws `data` (written by explorer_page.py). `told.clicked(id)` is told what was
-// clicked, or null; `told.drawn()` that boxes were opened or closed. What it shows of a moment is up to who calls `paint`.
+// clicked, or null. What it shows of a moment is up to who calls `paint`.
 
 const LEAST_LETTERS = 11;
 const WIDEST = 210;
@@ -196,7 +196,6 @@ function picture(canvas, map, data, tree, told) {
     if (painted) paint(painted);
     choose(chosen);
     if (before) animate(before);
-    told.drawn();
   }
 
   function drawInside(layout, u, v, depth, layers) {
