@@ -1,5 +1,6 @@
 """Views over tables: each refresh leaves the tables as if they were computed anew, wherever it was cut off."""
 
+import errno
 import shutil
 import subprocess
 import sys
@@ -223,6 +224,38 @@ def test_a_refresh_that_was_cut_off_is_gone_on_with(tmp_path, monkeypatch, owner
     with lake.views() as views:
         if name != "_tidy":
             assert ("was cut off" in views.status()) == ((name, after) not in {("begin", False), ("done", True)})
+        views.refresh()
+        views.refresh()
+        assert lake.found() == lake.expected()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (RefreshJournal, "begin"),
+        (tm.Run, "deliver"),
+        (deltalake, "write_deltalake"),
+        (pq, "write_table"),
+        (RefreshJournal, "done"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else part.__name__,
+)
+def test_a_full_disk_ends_a_refresh_and_the_next_one_goes_on(tmp_path, monkeypatch, owner, name):
+    lake = Lake(tmp_path)
+    lake.put([(i, "north", i) for i in range(4)])
+
+    def full(*given, **named):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with lake.views() as views:
+        views.refresh()
+        lake.put([(1, "south", 5), (9, "west", 2)])
+        lake.drop_file([(7, "north", 1)])
+        with monkeypatch.context() as filled:
+            filled.setattr(owner, name, full)
+            with pytest.raises(OSError, match="No space left"):
+                views.refresh()
         views.refresh()
         views.refresh()
         assert lake.found() == lake.expected()
