@@ -1,5 +1,6 @@
 """Views over tables: each refresh leaves the tables as if they were computed anew, wherever it was cut off."""
 
+import errno
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import killed_views
 
@@ -223,6 +224,38 @@ def test_a_refresh_that_was_cut_off_is_gone_on_with(tmp_path, monkeypatch, owner
     with lake.views() as views:
         if name != "_tidy":
             assert ("was cut off" in views.status()) == ((name, after) not in {("begin", False), ("done", True)})
+        views.refresh()
+        views.refresh()
+        assert lake.found() == lake.expected()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (RefreshJournal, "begin"),
+        (tm.Run, "deliver"),
+        (deltalake, "write_deltalake"),
+        (pq, "write_table"),
+        (RefreshJournal, "done"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else part.__name__,
+)
+def test_a_full_disk_ends_a_refresh_and_the_next_one_goes_on(tmp_path, monkeypatch, owner, name):
+    lake = Lake(tmp_path)
+    lake.put([(i, "north", i) for i in range(4)])
+
+    def full(*given, **named):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with lake.views() as views:
+        views.refresh()
+        lake.put([(1, "south", 5), (9, "west", 2)])
+        lake.drop_file([(7, "north", 1)])
+        with monkeypatch.context() as filled:
+            filled.setattr(owner, name, full)
+            with pytest.raises(OSError, match="No space left"):
+                views.refresh()
         views.refresh()
         views.refresh()
         assert lake.found() == lake.expected()
@@ -496,6 +529,55 @@ def test_a_second_row_of_a_key_is_refused_whole_until_it_is_gone(tmp_path, write
         signs[row["id"], row["region"]] += -1 if row.get("_change") == "delete" else 1
     assert +signs == Counter([(1, "west"), (2, "south"), (3, "west")])
     assert sorted(DeltaTable(tmp_path / "first").to_pyarrow_table()["n"].to_pylist()) == [2, 2, 3]
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.lists(st.tuples(st.integers(0, 3), st.sampled_from("nsw"), st.integers(1, 2)), min_size=1, max_size=3)),
+        st.tuples(st.just("take"), st.tuples(st.integers(0, 3), st.sampled_from("nsw"))),
+        st.tuples(st.just("refresh"), st.booleans()),
+    ),
+    max_size=10,
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(steps=STEPS, write=st.sampled_from(["auto", "merge", "overwrite", "changelog"]))
+def test_rows_of_one_key_are_refused_and_else_tables_hold_what_computing_anew_would(tmp_path_factory, steps, write):
+    folder = tmp_path_factory.mktemp("lake")
+    write_deltalake(folder / "orders", orders(), configuration=FEED)
+    there: Counter[Any] = Counter()
+    held: Counter[Any] = Counter()
+    views = None
+    for what, how in [*steps, ("refresh", True)]:
+        if what == "put":
+            there.update(how)
+            write_deltalake(folder / "orders", orders(*how), mode="append")
+        elif what == "take":
+            id_, region = how
+            there = Counter({row: n for row, n in there.items() if row[:2] != how})
+            DeltaTable(folder / "orders").delete(f"id = {id_} AND region = '{region}'")
+        else:
+            if views is None:
+                views = tm.Views(folder / "state")
+                rows = views.source("orders", tm.delta(folder / "orders"))
+                views.view("o", rows, to=tm.delta(folder / "o"), key="id", write=write)
+            times = Counter(id_ for id_, _, _ in there.elements())
+            if max(times.values(), default=0) > 1:
+                with pytest.raises(ViewError, match="rows have the key"):
+                    views.refresh()
+            else:
+                views.refresh()
+                held = there.copy()
+            found: Counter[Any] = Counter()
+            if DeltaTable.is_deltatable(str(folder / "o")):
+                for row in DeltaTable(folder / "o").to_pyarrow_table().to_pylist():
+                    found[row["id"], row["region"], row["amount"]] += -1 if row.get("_change") == "delete" else 1
+            assert +found == held
+            if how:  # another process
+                views.close()
+                views = None
 
 
 def test_a_source_that_fails_behind_a_refusal_doubles_nothing(tmp_path, monkeypatch):
