@@ -183,6 +183,7 @@ TEXTS += [
 SPELT = {
     "trim_of(s, 'a ')": "TRIM(BOTH 'a ' FROM s)", "trim_of(s, u)": "TRIM(BOTH u FROM s)",
     "ltrim_of(s, u)": "TRIM(LEADING u FROM s)", "rtrim_of(s, u)": "TRIM(TRAILING u FROM s)", "array(i, j)[0]": "array(i, j)[0]",
+    "t + (r - t)": "t + (r - t)",
 }  # fmt: skip
 """What Spark spells in another way, and where it is: functions without a name there."""
 NOT_SPARKS = {
