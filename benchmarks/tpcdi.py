@@ -52,7 +52,7 @@ def tpcdi(*, scale: float, shares: Sequence[float], threads: int, duckdb_memory:
             peak = peak_memory()
             theirs = _taken(lambda g=gone, c=come, b=batch: anew(judge, g, c, b))
             found.append({
-                "batch": batch, "share": 1 if batch == 1 else shares[batch // 2 - 1], "rows": rows,
+                "scale": scale, "batch": batch, "share": 1 if batch == 1 else shares[batch // 2 - 1], "rows": rows,
                 "changed": ours[2],
                 "s": ours[0], "cpu_s": ours[1], "duckdb_s": theirs[0], "duckdb_cpu_s": theirs[1],
                 "ratio": theirs[1] / ours[1], "peak_mb": peak, "state_rows": run.metrics().state_rows,

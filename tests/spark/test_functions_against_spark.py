@@ -169,7 +169,8 @@ TEXTS += [
     "format_string('%s|%5s|%-5s|%.2s|%%', s, s, s, s)", "format_string('%d|%5d|%05d|%,d|%+d|%x', i, n, n, i, n, n)",
     "format_string('%.3f|%10.2f|%,.1f|%s', f, f, f, p)", "format_string('%s %c', n, 65)",
     "get_json_object('{\"a\":[1,{\"b\":\"x\"}],\"c\":null,\"d\":true}', '$.a')", "get_json_object('{\"a\":[1,{\"b\":\"x\"}]}', '$.a[1].b')",
-    *[f"from_json(s, '{fields}')" for fields in ("a INT, b STRING", "a DOUBLE", "struct<a: boolean>")],
+    *[f"from_json(s, '{fields}').a" for fields in ("a INT, b STRING", "a DOUBLE", "struct<a: boolean>")],
+    "named_struct('a', i, 'b', s).b", "t + (r - t)",
     *[f"from_json('{text}', 'a {of}').a" for of in ("INT", "BIGINT", "DOUBLE", "BOOLEAN", "STRING") for text in JSON_TEXTS],
     r"""get_json_object('{"a":"x\\ud800"}', '$.a')""", r"""from_json('{"a":"x\\ud800"}', 'a STRING').a""",
     "get_json_object('{\"c\":null}', '$.c')", "get_json_object(s, '$.a')",
@@ -186,6 +187,7 @@ SPELT = {
     **{text: text for text in OF_KERNELS},
     "trim_of(s, 'a ')": "TRIM(BOTH 'a ' FROM s)", "trim_of(s, u)": "TRIM(BOTH u FROM s)",
     "ltrim_of(s, u)": "TRIM(LEADING u FROM s)", "rtrim_of(s, u)": "TRIM(TRAILING u FROM s)", "array(i, j)[0]": "array(i, j)[0]",
+    "t + (r - t)": "t + (r - t)",
 }  # fmt: skip
 """What Spark spells in another way, and where it is: functions without a name there."""
 NOT_SPARKS = {

@@ -160,3 +160,14 @@ def updates_of(seed, batches=3):
         for name, (inserted, deleted) in changes.items():
             updates[name] += [(row, time, 1) for row in inserted] + [(row, time, -1) for row in deleted]
     return updates
+
+
+def test_a_correlation_of_numbers_far_apart():
+    """The kind of defect: a sum of products, kept as a whole number of units, that is too large for a float."""
+    flow = tm.Dataflow()
+    flow.input("t", {"y": "float64", "x": "float64"})
+    flow.output("q", flow.sql("select corr(y, x) as c, regr_r2(y, x) as r from t"))
+    with flow.start() as run:
+        run.insert("t", [(0.0, 2.4363285028499998e292), (0.0001, 0.0)])
+        run.advance()
+        assert list(run.snapshot("q")) == [(-1.0, 1.0)]

@@ -181,6 +181,40 @@ def test_engines_agree_on_functions(engines):
 SPARK = [
     "sha2(s, 256)", "crc32(s)", "date_format(m, 'yyyy-MM-dd HH:mm')", "to_char(d, 'd MMM')", "format_string('%s-%d', s, a)",
     "try_divide(a, a)", "try_cast(s as int)", "log(2, b)", "overlay(s placing 'q' from 2 for 1)", "split(s, 'y')",
-    "array(a, b)[1]", "sort_array(array(a, b))", "get_json_object(s, '$')", "trim(both 'x' from s)", "next_day(d, 'MO')",
+    "array(a, b)[1]", "sort_array(array(a, b))", "get_json_object(s, '$')", "from_json(s, 'a INT').a", "trim(both 'x' from s)", "next_day(d, 'MO')",
     "substring_index(s, 'y', 1)", "to_date('2020-02-' || cast(b as string), 'yyyy-MM-d')", "acos(x / 10)", "unhex(hex(s))",
 ]  # fmt: skip
+
+
+JSON = [  # what Spark gives for a as INT, DOUBLE, BOOLEAN and STRING
+    ("", None), ("null", (None,) * 4), ('[{"a":1}]', (None,) * 4), ('{"a":1', (None,) * 4), ('{"A":1}', (None,) * 4),
+    ('{"a":1}x', (1, 1.0, None, "1")), ('{"a":1,"a":2}', (2, 2.0, None, "2")), ('{"a":1.50}', (None, 1.5, None, "1.5")),
+    ('{"a":"NaN"}', (None, math.nan, None, "NaN")), ('{"a":"-INF"}', (None, -math.inf, None, "-INF")),
+    ('{"a":"INF"}', (None, None, None, "INF")), ('{"a":1E400}', (None, math.inf, None, '"Infinity"')),
+    ('{"a":2147483648}', (None, 2147483648.0, None, "2147483648")), ('{"a":"1"}', (None, None, None, "1")),
+    ('{"a":true}', (None, None, True, "true")), ('{"a":"true"}', (None, None, None, "true")),
+    ('{"a":[1, 2.50,"x",{"b":null}]}', (None, None, None, '[1,2.5,"x",{"b":null}]')), ('{"b":{"a":3},"a":-0}', (0, 0.0, None, "0")),
+    ('{"a":"x\\ud800"}', (None, None, None, "x?")), ('{"a":"\n"}', (None,) * 4), (None, None),
+]  # fmt: skip
+
+
+def test_objects_of_json_are_structs_as_sparks():
+    flow = tm.Dataflow()
+    flow.input("t", {"i": "int64", "s": "string"})
+    calls = ", ".join(f"from_json(s, 'a {kind}') as {kind}" for kind in ("INT", "DOUBLE", "BOOLEAN", "STRING"))
+    flow.output("q", flow.sql(f"select i, {calls} from t"))
+    with flow.start() as run:
+        run.insert("t", [(i, text) for i, (text, _) in enumerate(JSON)])
+        run.advance()
+        found = {i: None if row[0] is None else tuple(value for (value,) in row) for i, *row in run.snapshot("q")}
+    assert list(map(repr, map(found.get, range(len(JSON))))) == [repr(expected) for _, expected in JSON]
+
+
+def test_half_of_a_pair_is_no_json_object_of_sparks():
+    flow = tm.Dataflow()
+    flow.input("t", {"s": "string"})
+    flow.output("q", flow.sql("select get_json_object(s, '$.a') as a from t"))
+    with flow.start() as run:
+        run.insert("t", [('{"a":"x\\ud800"}',), ('{"a":"\\ud83d\\ude00"}',)])
+        run.advance()
+        assert sorted(run.snapshot("q"), key=str) == [("😀",), (None,)]

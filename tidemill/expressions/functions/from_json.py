@@ -12,14 +12,15 @@ from tidemill.errors import brief
 from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.casts import cast_value
 from tidemill.expressions.functions.registry import Function, Signature
-from tidemill.expressions.functions.text_forms import encoded
+from tidemill.expressions.functions.text_forms import is_whole
 from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, NULL, STRING, DType, struct_type
 
 __all__ = ["FROM_JSON", "from_json"]
 
 _FIELD: Final = re.compile(r"\s*(?:`([^`]+)`|(\w+))\s*[:\s]\s*(\w+)\s*")
 _TYPES: Final = {
-    "INT": INT32, "INTEGER": INT32, "BIGINT": INT64, "LONG": INT64, "DOUBLE": FLOAT64, "BOOLEAN": BOOL, "STRING": STRING,
+    "INT": INT32, "INTEGER": INT32, "BIGINT": INT64, "LONG": INT64, "DOUBLE": FLOAT64, "BOOLEAN": BOOL,
+    "STRING": STRING,
 }  # fmt: skip
 _SPECIAL: Final = {"NaN", "+INF", "+Infinity", "Infinity", "-INF", "-Infinity"}
 
@@ -50,7 +51,7 @@ def _refined(signature: Signature, literals: Sequence[Any]) -> Signature:
 
 
 def _from_json(text: str, fields: str) -> tuple[Any, ...] | None:
-    """Return what Spark does: NULL for each field that is not there, or of another type; for an object with a fault all.
+    """Return what Spark does: fields are NULL that are not there or of another type, and all if the object has a fault.
 
     What stands behind the object does not count.
     """
@@ -85,7 +86,10 @@ def _as_float(value: float) -> float:
 
 
 def _text(value: Any) -> str | None:
-    return value if value is None else encoded(value if isinstance(value, str) else _written(value))
+    if value is None:
+        return None
+    found = value if isinstance(value, str) else _written(value)
+    return found if is_whole(found) else found.encode(errors="replace").decode()  # ? for half of a pair, as in Java
 
 
 def _written(value: Any) -> str:

@@ -205,12 +205,15 @@ def _json_at(text: str, path: str) -> str | None:
             value = value[step] if isinstance(step, int) and step < len(value) else None
         else:
             value = value.get(step) if isinstance(value, dict) else None
-    return None if value is None else encoded(str(value) if isinstance(value, str) else _json(value))
+    if value is None:
+        return None
+    found = str(value) if isinstance(value, str) else _json(value)
+    return found if is_whole(found) else None
 
 
-def encoded(text: str) -> str:
-    """Return what JSON's escapes give as Java writes it: half of a pair, which is no letter, as ?."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
+def is_whole(text: str) -> bool:
+    """Return whether there is no half of a pair in a text, as JSON's escapes may give, which is no letter."""
+    return text.isascii() or not re.search(r"[\ud800-\udfff]", text)
 
 
 def _json(value: Any) -> str:
