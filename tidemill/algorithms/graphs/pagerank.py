@@ -43,8 +43,8 @@ def pagerank(
     ``tolerance`` to one of up to 10^12. With ``rounds=n`` it is the state after n rounds: the part of ranks
     that comes along at most n edges.
 
-    At 0.01, unless told otherwise, ranks are some 2 % off, taken together, and a change costs less than the load from some
-    thousand nodes on. A smaller tolerance is for graphs that do not change, or for very large ones.
+    At 0.01, unless told otherwise, ranks are some 2 % off, taken together, and a change costs less than the load from
+    some thousand nodes on. A smaller tolerance is for graphs that do not change, or for very large ones.
 
     Cost: about ``log(tolerance) / log(damping)`` rounds, each over the ranks that still change. A change to an edge
     costs what it changes, in all rounds: it spreads until shares of it are less than the tolerance. So one edge of a
