@@ -91,6 +91,32 @@ def test_the_front_page_says_what_one_row_takes():
     assert float(low) <= min(ms) and max(ms) <= float(high)
 
 
+def test_what_partitions_that_are_not_in_order_take():
+    curves = results("window_curves")
+    anew, sums = (
+        {
+            m["rows"]: m["ms"]
+            for m in curves["by_size"]
+            if (m["frame"], m["call"], m["rendering"]) == ("ROWS", "sum", how)
+        }
+        for how in ("recompute", "prefix_sum")
+    )
+    (narrow,) = (
+        m["ms"] for m in curves["by_width"] if (m["width"], m["call"], m["rendering"]) == (1, "sum", "prefix_sum")
+    )
+    assert f"{anew[1_000]:.1g} ms for 1,000 rows and {anew[100_000]:.0f} ms for 100,000" in said(WHEN_NOT)
+    assert f"it is {sums[100_000]:.0f} ms for 100,000, and {narrow:.2g} ms with frames of one row" in said(WHEN_NOT)
+
+
+def test_what_closures_gain():
+    ms = {
+        m["engine"]: m["epoch_ms"]["median"]
+        for m in results("embedded")["epochs"]
+        if m["workload"] == "W5" and m["scale"] == 1
+    }
+    assert f"(W5): only {ms['duckdb'] / ms['tidemill']:.1f} times faster than computing them anew" in said(BENCHMARKS)
+
+
 def test_no_cell_of_the_comparison_is_a_question_and_what_is_cited_is_listed():
     tables, _, sources = (ROOT / "docs" / "compared.md").read_text().partition("## Where it is said")
     assert "| ? |" not in tables

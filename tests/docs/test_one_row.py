@@ -69,7 +69,7 @@ def test_the_picture_that_is_kept_moves_only_for_readers_who_did_not_ask_for_les
 
 def test_the_words_for_who_does_not_see_it_are_those_of_the_picture():
     root = ET.fromstring(PICTURE.read_text())
-    shown = " ".join(e.text for e in root.iter(SVG + "text"))
+    shown = " ".join(e.text or "" for e in root.iter(SVG + "text"))
     queries, operators, rows, working, touched, answers = re.search(
         r"(\d+) queries, (\d+) operators, ([\d,]+) rows\. (\d+) operators work, on (\d+) rows; (\d+) answers change",
         shown,

@@ -17,6 +17,8 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 SMOKE: Final = ROOT / "tests" / "release" / "smoke.py"
 UV: Final = (sys.executable, "-m", "uv", "--quiet")
+BUILT: Final = ("--only-binary", ":all:", "--no-binary", "pyspark")
+"""Versions that this Python has no wheel of are not for it; PySpark is an archive alone, of Python."""
 
 
 def built(folder: Path) -> tuple[Path, Path]:
@@ -35,7 +37,7 @@ def tried(python: str, versions: str, package: Path, extras: Sequence[str], fold
         only = environment / f"{extra}-versions.txt"  # a new file: what one lists already is kept
         lowest = "lowest-direct" if versions == "oldest" else "highest"
         of_extra = ["--extra", extra] if extra else []
-        run(*UV, "pip", "compile", ROOT / "pyproject.toml", *of_extra, "--python", its_python, "--resolution", lowest,
+        run(*UV, "pip", "compile", ROOT / "pyproject.toml", *of_extra, *BUILT, "--python", its_python, "--resolution", lowest,
             "-o", only)  # fmt: skip
         named = f"tidemill[{extra}]" if extra else "tidemill"
         run(*UV, "pip", "install", "--python", its_python, "-c", only, f"{named} @ {package.as_uri()}")
