@@ -9,7 +9,7 @@ import attrs
 
 
 def column_for(name: str) -> str:
-    """Return the user's column that a value is for: inside of an expression it is named like that, with # behind.
+    """Return the user's column that a value is for: inside of an expression it is named like that, with # after it.
 
     >>> column_for("total#"), column_for("total")
     ('total', 'total')

@@ -30,7 +30,7 @@ def test_the_last_of_so_many_rows_that_have_a_value(chunks: list[list[bool]], pl
         1,
     )
     before = [at for at in range(place) if known[at]]
-    behind = [at for at in range(place, len(known)) if known[at]]
+    later = [at for at in range(place, len(known)) if known[at]]
     first, end = (0, len(known)) if count else (place, place)
     assert known_place(rows, 1, place, count, back=True) == (before[-count] if 0 < count <= len(before) else first)
-    assert known_place(rows, 1, place, count) == (behind[count - 1] + 1 if 0 < count <= len(behind) else end)
+    assert known_place(rows, 1, place, count) == (later[count - 1] + 1 if 0 < count <= len(later) else end)

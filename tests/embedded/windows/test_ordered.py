@@ -385,7 +385,7 @@ class AnOrderIndex(RuleBasedStateMachine):
             assert partition.place_of(list(row)) == rows.index(row)
         for place in range(0, len(rows) + 1, 3):
             for kind in ("known", "greatest", "first known", "last"):
-                for found, some in ((partition.before, rows[:place]), (partition.behind, rows[place:])):
+                for found, some in ((partition.before, rows[:place]), (partition.after, rows[place:])):
                     made, wanted = summariser([INT64, INT64], Interner()), Summary(kind, 1)
                     values = np.array([u for _, u in some], np.int64)
                     expected = made(wanted, values) if some else together(wanted, ())

@@ -126,7 +126,7 @@ def test_ranks_read_the_pages_that_rows_moved_across(pages_read):
         step(run, memory, come=[(0, at, 2), (0, at + 4, 2)], go=[(0, at + 1, (3 * at + 3) % 7)])
         step(run, memory, go=[(0, at + 4, 2)], come=[(0, at + 1, (3 * at + 3) % 7)])
         step(run, memory, go=[(0, at, 2)])
-        assert sum(map(len, pages_read)) <= MANY // PAGE // 2 + 3  # an insert moves all that are behind it
+        assert sum(map(len, pages_read)) <= MANY // PAGE // 2 + 3  # an insert moves all that are after it
         assert run.snapshot("y").counts() == memory.snapshot("y").counts()
 
 

@@ -138,7 +138,7 @@ def _common_width(columns: Sequence[pa.Array]) -> int | None:
 
 
 def _of_width(column: pa.Array, width: int, null: bool) -> npt.NDArray[Any]:
-    """Return values of one length as NumPy compares bytes; where there may be NULL, behind a byte that tells them."""
+    """Return values of one length as NumPy compares bytes; where there may be NULL, after a byte that marks it."""
     if not null:
         if not len(column):
             return np.empty(0, f"S{width}")

@@ -123,12 +123,12 @@ def split(combiners: Iterable[Combiner], columns: Sequence[Any]) -> Iterable[tup
 
 
 def lined_up(states: States, offsets: Ints, before: States, *, inclusive: bool) -> tuple[list[pa.Array], Ints, Ints]:
-    """Return lists of states, each behind what comes before it, and for each state where those before it are."""
+    """Return lists of states, each after the state before its list, and for each state where those before it are."""
     lengths, lists = np.diff(offsets), np.arange(len(offsets) - 1)
     order = pa.array(np.insert(np.arange(offsets[-1]), offsets[:-1], offsets[-1] + lists))
     both = [pa.concat_arrays([s, b]).take(order) for s, b in zip(states, before, strict=True)]
-    behind = lists.repeat(lengths)
-    return both, (offsets[:-1] + lists).repeat(lengths), np.arange(offsets[-1]) + behind + 1 + inclusive
+    earlier = lists.repeat(lengths)
+    return both, (offsets[:-1] + lists).repeat(lengths), np.arange(offsets[-1]) + earlier + 1 + inclusive
 
 
 # -- choosing one of the states ---------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def lined_up(states: States, offsets: Ints, before: States, *, inclusive: bool) 
 class Choice(Combiner):
     """One of the states: the first, the last, the least or the greatest.
 
-    The value is the only column, so that NULLs are passed over, or comes behind one that is true.
+    The value is the only column, so that NULLs are passed over, or comes after one that is true.
     """
 
     which: str

@@ -29,7 +29,7 @@ _PIECE: Final = "piece#"
 _ALONE: Final = "alone#"
 _NO_BOUND: Final = -2
 BEYOND: Final = -1
-"""Stands for the number of a row where the bound is behind all rows at its place."""
+"""Stands for the number of a row where the bound is after all rows at its place."""
 
 
 def interval_sum(

@@ -286,7 +286,7 @@ def _narrowed(copy: Copy, node: Node, found: _SelfJoin) -> tuple[_SelfJoin, Node
 
 
 def _windowed(copy: Copy, node: Node, rows: Node, calls: Sequence[AggregateCall], band: Band) -> Node:
-    """Return the rows with the values of window calls behind them."""
+    """Return the rows with the values of window calls after them."""
     own = [column(rows.schema, i) for i in range(len(rows.schema))]
     first = [own[i] for i in band.keys]
     columns: list[tuple[str, Bound]] = [(f"key {i}", key) for i, key in enumerate(first)]

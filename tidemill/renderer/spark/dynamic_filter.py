@@ -119,7 +119,7 @@ class Moves:
         return substituted(self.node.predicate, put)
 
     def _of_old_value(self) -> Bound:
-        """Return the predicate of a left row and the second of two right ones behind it."""
+        """Return the predicate of a left row and the second of two right ones after it."""
         width, more = len(self.node.schema), len(self.node.inputs[1].schema)
         return substituted(self.node.predicate, lambda c: attrs.evolve(c, index=c.index + more * (c.index >= width)))
 

@@ -27,7 +27,7 @@ from tidemill.expressions.windows.frames import Offset
 PLACE: Final = "bound#"
 """The column of the place at which a frame begins or ends."""
 AFTER: Final = "after#"
-"""The column that says whether the bound is behind all rows at its place, rather than before them."""
+"""The column that says whether the bound is after all rows at its place, rather than before them."""
 
 
 @attrs.frozen

@@ -30,7 +30,7 @@ from tidemill.expressions.windows.frames import Frame
 
 
 def by_prefix_sums(bound: BoundWindows, wide: Collection) -> Collection:
-    """Return the rows, which have the columns that calls are computed from, with the calls' values behind them.
+    """Return the rows, which have the columns that calls are computed from, with the calls' values after them.
 
     Values are in columns named ``call`` and the call's name.
     """

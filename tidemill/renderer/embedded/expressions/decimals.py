@@ -53,7 +53,7 @@ def _in_few_digits(compute: Apply, x: Any, y: Any) -> Any:
 
 
 def _digits(value: Any) -> int:
-    """Return how many digits the decimals of a column have, or a single one, those behind the point included."""
+    """Return how many digits the decimals of a column have, or a single one, those after the point included."""
     ends = [value.as_py()] if isinstance(value, pa.Scalar) else pc.min_max(value).as_py().values()
     scale: int = value.type.scale
     digits: list[int] = [end.adjusted() + 1 + scale for end in ends if end]  # neither none nor zero

@@ -149,10 +149,10 @@ def _keys_in_order(keys: Ints, codes: Rows, order: Ints, new: Bools) -> Ints:
     falls = (found[1:] < found[:-1]).nonzero()[0]
     if not len(falls):
         return found
-    # Keys that differ late: those of them are apart that are greater than all before and not above any behind.
+    # Keys that differ late: one starts a run of its own if it is greater than all before and not above any after.
     apart = np.ones(len(found), np.bool_)
-    least_behind = np.minimum.accumulate(found[::-1])[::-1]
-    np.less(np.maximum.accumulate(found)[:-1], least_behind[1:], out=apart[1:])
+    least_after = np.minimum.accumulate(found[::-1])[::-1]
+    np.less(np.maximum.accumulate(found)[:-1], least_after[1:], out=apart[1:])
     members, runs = sorting.runs_around(apart, falls + 1)
     rows = order.take(members)
     rows = rows.take(np.lexsort((*columns_at(codes, rows), keys.take(rows), runs)))

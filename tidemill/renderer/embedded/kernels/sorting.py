@@ -284,7 +284,7 @@ def _put(
 ) -> None:
     """Write by how much numbers are above the least of them, its highest bits where there is no room for all.
 
-    With ``after`` that comes behind what is there. With ``greatest``, write by how much they are below that.
+    With ``after``, write that after the bits that are there. With ``greatest``, write by how much they are below that.
     """
     taken = min(bits, room)
     if not after:
@@ -323,8 +323,8 @@ def runs_around(new: _Bools, places: _Ints) -> tuple[_Ints, _Ints]:
         start, end = place, place + 1
         while not new[start]:
             start -= 1
-        behind = new[end:].argmax() if end < len(new) else 0
-        end = len(new) if behind == 0 and not new[end : end + 1].any() else end + int(behind)
+        further = new[end:].argmax() if end < len(new) else 0
+        end = len(new) if further == 0 and not new[end : end + 1].any() else end + int(further)
         members.append(np.arange(start, end))
     lengths = [len(m) for m in members]
     return np.concatenate(members), np.arange(len(members)).repeat(lengths)

@@ -109,24 +109,24 @@ def large_tables(graph: Graph, node: Input, interner: Interner) -> LargeTables |
     columns, read, early = frozenset(range(len(node.schema))), frozenset(columns_read(graph, node)), None
     readers = [reader for reader, _ in graph.consumers(node)]
     if len(readers) == 1 and isinstance(readers[0], Filter):
-        behind = frozenset(columns_read(graph, readers[0]))
-        if _is_worth_doing_early(readers[0].predicate, node.schema, behind, interner):
-            early = EarlyFilter(readers[0].predicate, sorted(read - behind))
-            read = behind
+        read_later = frozenset(columns_read(graph, readers[0]))
+        if _is_worth_doing_early(readers[0].predicate, node.schema, read_later, interner):
+            early = EarlyFilter(readers[0].predicate, sorted(read - read_later))
+            read = read_later
     if early is None and read == columns:
         return None
     may_fail = read != columns and any(map(can_fail, _expressions(graph, node)))
     return LargeTables(node.schema, read, interner, early, may_fail=may_fail)
 
 
-def _is_worth_doing_early(predicate: Bound, schema: Schema, behind: frozenset[int], interner: Interner) -> bool:
+def _is_worth_doing_early(predicate: Bound, schema: Schema, read_later: frozenset[int], interner: Interner) -> bool:
     """Return whether a filter's work is done on tables; not where it may fail, or where that would be no saving."""
     read = frozenset(column_uses(predicate))
     # What a table holds and what codes stand for is the same but of floats, of which some are one value for us.
     if can_fail(predicate) or not read or any(_has_floats(schema.fields[i].dtype) for i in read):
         return False
     # To look again at all that pass would take as long, but for comparisons of codes and where all are alike.
-    return not read & behind or compile_comparisons(predicate, interner) is not None
+    return not read & read_later or compile_comparisons(predicate, interner) is not None
 
 
 def _expressions(graph: Graph, node: Node) -> Iterator[Bound]:

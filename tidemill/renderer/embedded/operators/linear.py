@@ -188,7 +188,7 @@ class _ExpressionOperator(Operator):
             if made is not None:
                 return
             self.ports[0].put(stack(rows), self.region.now)
-        # One that keeps rows apart is told so: then what it is given consolidated is so behind it, too.
+        # One that keeps different rows different is told so: its output of consolidated input is consolidated, too.
         updates = self.ports[0].take_consolidated() if self.consolidated else self.ports[0].take()
         if updates is None:
             return

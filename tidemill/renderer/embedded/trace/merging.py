@@ -118,7 +118,7 @@ class Merge:
             return
         if self._room is None:
             self._room = self._with_room(total, 0)
-        merged = self._layout.compacted(both, self._since(), hashes, partial(self._behind, filled))
+        merged = self._layout.compacted(both, self._since(), hashes, partial(self._free_space, filled))
         end = self._write(merged, filled, total)
         if end_i + end_j == total:
             self._finish(end)
@@ -153,7 +153,7 @@ class Merge:
             _LOG.debug("batches of %s and %s updates were merged into one of %s", *sizes)
 
     def _write(self, merged: Batch, start: int, total: int) -> int:
-        """Put merged updates behind those that are there, if they are not yet; return how many there are then."""
+        """Write merged updates from ``start`` on, unless they are there already; return where they end."""
         end = start + len(merged.hashes)
         assert self._room is not None
         if end > self._room.array.shape[1]:  # limbs that would overflow are split: more updates than there were
@@ -177,8 +177,8 @@ class Merge:
             hashes[:filled] = self._room.hashes[:filled]
         return Batch(hashes, array)
 
-    def _behind(self, filled: int, count: int) -> UpdateArray:
-        """Return where so many updates go behind those that are there, or an array for them, if there is no room."""
+    def _free_space(self, filled: int, count: int) -> UpdateArray:
+        """Return the space for ``count`` updates after the ``filled`` ones, or a new array where there is no room."""
         assert self._room is not None
         array = self._room.array
         if filled + count > array.shape[1]:

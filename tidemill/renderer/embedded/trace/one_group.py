@@ -158,7 +158,7 @@ class OneGroup:
     def _in_tails(
         self, views: list[View], hash_of_key: int, between: tuple[int | None, set[Row]], *, last: bool
     ) -> list[_Update]:
-        """Return the updates of a group in tails, less those that have cancelled, and those behind the first end."""
+        """Return the updates of a group in tails, less those that have cancelled, and those after the first end."""
         end, ends = between
         found: list[_Update] = []
         limits = [self._order.number_of(row[self._first_row]) for row in ends]

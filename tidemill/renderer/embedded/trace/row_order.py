@@ -138,8 +138,8 @@ class RowOrder:
             around = own + np.arange(-FEW_TIED, FEW_TIED + 1)
             inside = (around >= 0) & (around < high.take(some)[:, None])
             inside &= self._are_tied(array, np.where(inside, around, 0), own, width)
-            before, behind = inside[:, FEW_TIED::-1], inside[:, FEW_TIED:]
-            length = sum(np.logical_and.accumulate(side, axis=1).sum(axis=1) for side in (before, behind)) - 1
+            before, after = inside[:, FEW_TIED::-1], inside[:, FEW_TIED:]
+            length = sum(np.logical_and.accumulate(side, axis=1).sum(axis=1) for side in (before, after)) - 1
             tied[some] = length <= FEW_TIED
         return tied
 
@@ -241,7 +241,7 @@ class RowOrder:
     def place(self, codes: Ints, number: int, low: int, high: int, *, right: bool = False) -> int:
         """Return the place of a number in a part of sorted rows, whose codes in the first column are given.
 
-        With ``right`` that is behind all those equal to it.
+        With ``right`` that is after all those equal to it.
         """
         if self.numbers_are_codes:
             return low + int(codes[low:high].searchsorted(number, "right" if right else "left"))

@@ -2,7 +2,7 @@
 
 A row that is put in or taken out is the last of one row's frame and the first of another's; between these two all
 values may change, and no others do. For ROWS that is arithmetic on places, for GROUPS on numbers of peer groups, for
-RANGE on sort numbers; ranks change as long as rows behind have another number of rows, or groups, before. All edits are
+RANGE on sort numbers; ranks change as long as later rows have another number of rows, or groups, before. All edits are
 looked at together, each bound of all of them in one call of NumPy.
 """
 
@@ -73,7 +73,7 @@ class Reach:
     counts_all: bool = False
     """Whether it matters how many rows there are."""
     to_first: bool = False
-    """Whether frames go on to the partition's first row, so that all rows behind one that changes are reached."""
+    """Whether frames go on to the partition's first row, so that all rows after one that changes are reached."""
     to_last: bool = False
     decisive: tuple[Summary, ...] | None = ()
     """The summaries that decide the values of these frames; None where they are not known."""

@@ -364,16 +364,16 @@ def _lists(rows: Partitions, call: AggregateCall) -> Ints:
         before = prefix_counts(taken)
         codes, parts = codes[taken], [(before.take(start), before.take(end)) for start, end in parts]
     parts = [(start[wanted], end[wanted]) for start, end in parts]
-    in_front, behind = _listed_beyond(rows, call)
+    before_all, after_all = _listed_beyond(rows, call)
     number = rows.number[wanted]
     lengths = np.sum([end - start for start, end in parts], axis=0)
-    lengths += np.array([len(a) + len(b) for a, b in zip(in_front, behind, strict=True)]).take(number)
+    lengths += np.array([len(a) + len(b) for a, b in zip(before_all, after_all, strict=True)]).take(number)
     if lengths.max(initial=0) > MOST_VALUES:
         raise RefusedError(int(rows.places[wanted][lengths.argmax()]), "overflow")
     values = codes.tolist()
     runs = zip(*(zip(start.tolist(), end.tolist(), strict=True) for start, end in parts), strict=True)
     inside = (chain.from_iterable(values[a:b] for a, b in run) for run in runs)
-    found = [(*in_front[n], *some, *behind[n]) for n, some in zip(number.tolist(), inside, strict=True)]
+    found = [(*before_all[n], *some, *after_all[n]) for n, some in zip(number.tolist(), inside, strict=True)]
     if not rows.windows.order:
         ranks = dict(zip(values, order_ranks(codes, rows.types[_column(call)], rows.interner).tolist(), strict=True))
         found = [tuple(sorted(some, key=ranks.__getitem__)) for some in found]
@@ -383,7 +383,7 @@ def _lists(rows: Partitions, call: AggregateCall) -> Ints:
 
 
 def _listed_beyond(rows: Partitions, call: AggregateCall) -> Sequence[Sequence[Sequence[int]]]:
-    """Return for each partition the values of the rows that are not here, in front and behind."""
+    """Return for each partition the values of the rows outside of the excerpt: before it and after it."""
     condition, kind = call.aggregate.condition, "last" if call.frame.start is None else "first"
     found = rows.at_ends(call.frame, Summary(kind, _column(call), ALL))
     if found is None:

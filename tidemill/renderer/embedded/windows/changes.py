@@ -44,7 +44,7 @@ class Cut(NamedTuple):
     groups_before: int
     before: Callable[[Summary], Any]
     """The summary of the rows before the cut."""
-    behind: Callable[[Summary], Any]
+    after: Callable[[Summary], Any]
 
 
 @attrs.frozen
@@ -102,7 +102,7 @@ class Evaluator:
         return _excerpt_of(
             [cut for cut in cuts if cut[0]],
             lambda wanted: summaries([index.before(first, wanted, self.summarise) for index, first, _ in around]),
-            lambda wanted: summaries([index.behind(end, wanted, self.summarise) for index, _, end in around]),
+            lambda wanted: summaries([index.after(end, wanted, self.summarise) for index, _, end in around]),
         )
 
     # -- whole partitions ----------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Evaluator:
         return Cut(
             index.pieces(first, end), places.start - first, len(places), index.size, first, groups,
             lambda wanted: index.before(first, wanted, self.summarise),
-            lambda wanted: index.behind(end, wanted, self.summarise),
+            lambda wanted: index.after(end, wanted, self.summarise),
         )  # fmt: skip
 
     def values_of(self, cuts: Sequence[Cut]) -> tuple[Codes, Codes]:
@@ -154,7 +154,7 @@ class Evaluator:
                 for pieces, skipped, wanted, total, rows_before, groups_before, *_ in cuts
             ],
             lambda summary: [cut.before(summary) for cut in cuts],
-            lambda summary: [cut.behind(summary) for cut in cuts],
+            lambda summary: [cut.after(summary) for cut in cuts],
         )
         values = np.empty((len(self.windows.calls), len(codes)), np.int64)
         call_values(Partitions(self.windows, self.types, codes, self.interner, excerpt), values)
@@ -163,12 +163,12 @@ class Evaluator:
 
 
 def _excerpt_of(
-    cuts: Sequence[tuple[int, ...]], before: Callable[[Summary], list[Any]], behind: Callable[[Summary], list[Any]]
+    cuts: Sequence[tuple[int, ...]], before: Callable[[Summary], list[Any]], after: Callable[[Summary], list[Any]]
 ) -> Excerpt:
     """Return cuts (rows, start and end to evaluate, rows before, groups before, partition size) as an excerpt."""
     sizes, low, high, rows, groups, totals = np.array([*zip(*cuts, strict=True)])
     starts = sizes.cumsum() - sizes
-    return Excerpt(starts, sizes, starts + low, starts + high, rows, groups, totals, before, behind)
+    return Excerpt(starts, sizes, starts + low, starts + high, rows, groups, totals, before, after)
 
 
 class Pieces:
@@ -261,7 +261,7 @@ class _BeforeAndAfter:
         self._pieces = Pieces([*pieces, edits.rows])
         numbers = first_numbers(len(self._pieces))[None]
         self._source: Ints = edited(numbers[:, :before], edits._replace(rows=numbers[:, before:]))[0]
-        """For each new row, the old row it is; or, numbered behind the old ones, the edit that inserts it."""
+        """For each new row, the old row it is; or, numbered after the old ones, the edit that inserts it."""
 
     def __len__(self) -> int:
         return self._before + len(self._source)

@@ -130,7 +130,7 @@ class EarlyStop(NamedTuple):
             if old == new:
                 continue
             if self.backwards:
-                beside = index.behind(places[1], wanted, self.summarise)
+                beside = index.after(places[1], wanted, self.summarise)
             else:
                 beside = index.before(places[0], wanted, self.summarise)
             found.append(_Differing(wanted, self._merged(wanted, beside, old), self._merged(wanted, beside, new)))
@@ -182,7 +182,7 @@ class RowOffsets(NamedTuple):
     def _farthest(self, index: OrderIndex, place: int, slack: int, *, back: bool) -> int:
         """Return how far out the rows past a place go that look back over it; the place itself if none does."""
         wanted = Summary("least" if self.ahead != back else "greatest", self.column)
-        most = self._rows_back((index.before if back else index.behind)(place, wanted, _SUMMARISE))
+        most = self._rows_back((index.before if back else index.after)(place, wanted, _SUMMARISE))
         found = place
         for start, codes, of_part in index.walk(place, back=back):
             nearest = start + codes.shape[1] - 1 if back else start

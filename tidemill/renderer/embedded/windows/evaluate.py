@@ -145,7 +145,7 @@ def _value_counted(rows: Partitions, call: OffsetCall, codes: Codes, distance: I
             end = _table(rows.excerpt.before(Summary("last known", call.column, most)))
             value, some = end.at(rows, ranks + end.counts.repeat(rows.sizes))
         else:
-            end = _table(rows.excerpt.behind(Summary("first known", call.column, most)))
+            end = _table(rows.excerpt.after(Summary("first known", call.column, most)))
             value, some = end.at(rows, ranks - counts)
         found, inside = np.where(some, value, found), inside | some
     itself = distance == 0
@@ -183,10 +183,10 @@ def _value_in_frame(rows: Partitions, call: ValueCall) -> Ints:
     rest = _rank_in_frame(call, rows)
     if ends is None:
         return _at(codes, parts, rest)[0]
-    in_front, behind = ends
-    result, _ = in_front.at(rows, rest)
-    rest = rest - in_front.counts.repeat(rows.sizes)
-    for found, some in (_at(codes, parts, rest), behind.at(rows, rest - sizes)):
+    before, after = ends
+    result, _ = before.at(rows, rest)
+    rest = rest - before.counts.repeat(rows.sizes)
+    for found, some in (_at(codes, parts, rest), after.at(rows, rest - sizes)):
         result = np.where(some, found, result)
     return result
 
@@ -206,12 +206,12 @@ def _last(rows: Partitions, ends: tuple[_End, _End] | None, result: Ints, found:
     if ends is None:
         return result
     places = np.zeros(len(rows), np.int64)
-    (in_front, some_in_front), (behind, some_behind) = (end.at(rows, places) for end in ends)
-    return np.where(some_behind, behind, np.where(some_in_front & ~found, in_front, result))
+    (before, some_before), (after, some_after) = (end.at(rows, places) for end in ends)
+    return np.where(some_after, after, np.where(some_before & ~found, before, result))
 
 
 def _ends(rows: Partitions, call: ValueCall) -> tuple[_End, _End] | None:
-    """Return the values before the rows here and behind them, where frames have all of these."""
+    """Return the values before the rows here and after them, where frames have all of these."""
     n = call.n.value if isinstance(call.n, BoundLiteral) else 1
     kind = ("last" if call.function == "last_value" else "first") + " known" * call.ignore_nulls
     ends = rows.at_ends(call.frame, Summary(kind, call.column, n or 1))

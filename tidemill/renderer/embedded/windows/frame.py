@@ -88,7 +88,7 @@ class Excerpt(NamedTuple):
     """How many rows each partition has in all."""
     before: Callable[[Summary], list[Any]]
     """The summaries of the rows before, of each partition."""
-    behind: Callable[[Summary], list[Any]]
+    after: Callable[[Summary], list[Any]]
 
 
 class Partitions:
@@ -264,7 +264,7 @@ class Partitions:
         return None if ends is None else [together(wanted, pair) for pair in zip(*ends, strict=True)]
 
     def at_ends(self, frame: Frame, wanted: Summary) -> tuple[list[Any], list[Any]] | None:
-        """Return the summaries of rows in all frames before those here and behind them, for each partition.
+        """Return the summaries of rows in all frames before those here and after them, for each partition.
 
         On a side on which frames have a bound, they are those of no rows; None where no rows are missing.
         """
@@ -273,15 +273,15 @@ class Partitions:
         none = [together(wanted, ())] * len(self.starts)
         return (
             none if frame.start is not None else self.excerpt.before(wanted),
-            none if frame.end is not None else self.excerpt.behind(wanted),
+            none if frame.end is not None else self.excerpt.after(wanted),
         )
 
     def count_beyond(self, frame: Frame) -> Ints | None:
         """Return for each row how many rows outside of the excerpt its frame contains; None if there are none."""
         if self.excerpt is None or not self.is_cut(frame):
             return None
-        before, behind = self.excerpt.rows, self.excerpt.sizes - self.excerpt.rows - self.sizes
-        return ((frame.start is None) * before + (frame.end is None) * behind).repeat(self.sizes)
+        before, after = self.excerpt.rows, self.excerpt.sizes - self.excerpt.rows - self.sizes
+        return ((frame.start is None) * before + (frame.end is None) * after).repeat(self.sizes)
 
     # -- columns -------------------------------------------------------------------------------------------------------
 

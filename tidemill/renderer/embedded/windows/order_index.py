@@ -81,7 +81,7 @@ class OrderIndex:
         for chunk in chunks:  # some may have been found beside rows that are not there any more
             chunk.starts = None
         self._count()
-        self._before, self._behind = RunningSummaries(), RunningSummaries(backwards=True)
+        self._before, self._after = RunningSummaries(), RunningSummaries(backwards=True)
         self._may_have: dict[int, Bools] = {}
         """Of some columns, which chunks may have rows with a value: those not looked at yet, and those that have."""
 
@@ -443,13 +443,13 @@ class OrderIndex:
         rest = [summarise(wanted, self._chunks[chunk].codes[wanted.column, :at])] if at else []
         return together(wanted, [*whole, *rest])
 
-    def behind(self, place: int, wanted: Summary, summarise: Summarise) -> Any:
+    def after(self, place: int, wanted: Summary, summarise: Summarise) -> Any:
         """Return the summary of the rows from a place on, as `before` does."""
         if wanted.kind in ("first", "first known"):
             return self._nearest(place, wanted, back=False)
         chunk, at = self._at(place)
         count = len(self._chunks) - chunk - (at > 0)
-        whole = self._behind.of(wanted, count, lambda number: self._chunks[-1 - number].summary(wanted, summarise))
+        whole = self._after.of(wanted, count, lambda number: self._chunks[-1 - number].summary(wanted, summarise))
         rest = [summarise(wanted, self._chunks[chunk].codes[wanted.column, at:])] if at else []
         return together(wanted, [*rest, *whole])
 
@@ -483,7 +483,7 @@ class OrderIndex:
         """Replace a chunk by what it is after some edits; return whether that is one chunk, too, and counted."""
         old, groups = self._chunks[number], self._groups
         self._before.forget(number)
-        self._behind.forget(len(self._chunks) - number - 1)
+        self._after.forget(len(self._chunks) - number - 1)
         made = self._split(edited(old.codes, edits), 2 * CHUNK)
         self._chunks[number : number + 1] = made
         for column, there in self._may_have.items():

@@ -38,14 +38,14 @@ class RangePartition:
     head: Any
     """The rows at its begin that rows before it may look at: at least one."""
     tail: Any
-    """The rows at its end that rows behind it may look at: at least one."""
+    """The rows at its end that rows after it may look at: at least one."""
     head_rows: int
     tail_rows: int
     groups_before_tail: int
     whole: Summaries
     """The summaries of its rows."""
     before_tail: Summaries
-    behind_head: Summaries
+    after_head: Summaries
 
 
 @attrs.frozen
@@ -54,7 +54,7 @@ class Around:
 
     before: tuple[Any, ...]
     """Rows just before it, in pieces."""
-    behind: tuple[Any, ...]
+    after: tuple[Any, ...]
     rows_before: int
     """How many rows are before these."""
     groups_before: int
@@ -62,7 +62,7 @@ class Around:
     """How many rows the partition has."""
     of_rows_before: Summaries
     """The summaries of the rows before these."""
-    of_rows_behind: Summaries
+    of_rows_after: Summaries
 
 
 def can_be_divided(windows: Windows, types: Sequence[DType]) -> bool:
@@ -101,7 +101,7 @@ def range_of(
 ) -> RangePartition:
     """Return what the other ranges need to know of a range, which is not empty.
 
-    The first and the last of them look at least as far as any row before or behind does.
+    The first and the last of them look at least as far as any row before or after does.
     """
     reach = Reach.of(windows, types)
     assert reach is not None
@@ -115,7 +115,7 @@ def range_of(
         rows.groups_before(np.array([tail])).item() if counts_groups else 0,
         {wanted: rows.before(n, wanted, summarise) for wanted in asked},
         {wanted: rows.before(tail, wanted, summarise) for wanted in asked},
-        {wanted: rows.behind(head, wanted, summarise) for wanted in asked},
+        {wanted: rows.after(head, wanted, summarise) for wanted in asked},
     )  # fmt: skip
 
 
@@ -136,13 +136,13 @@ def around(ranges: Sequence[RangePartition]) -> Iterator[Around]:
         high = number + 1
         while high < len(ranges) and (high == number + 1 or whole_head[high - 1]):
             high += 1
-        before, behind = ranges[low:number], ranges[number + 1 : high]
+        before, after = ranges[low:number], ranges[number + 1 : high]
         skipped = ranges[low].rows - ranges[low].tail_rows if before else 0
         skipped_groups = ranges[low].groups_before_tail if before else 0
         front = {w: [*(s.whole[w] for s in ranges[:low]), *(s.before_tail[w] for s in before[:1])] for w in asked}
-        back = {w: [*(s.behind_head[w] for s in behind[-1:]), *(s.whole[w] for s in ranges[high:])] for w in asked}
+        back = {w: [*(s.after_head[w] for s in after[-1:]), *(s.whole[w] for s in ranges[high:])] for w in asked}
         yield Around(
-            tuple(s.tail for s in before), tuple(s.head for s in behind),
+            tuple(s.tail for s in before), tuple(s.head for s in after),
             rows[low] + skipped, groups[low] + skipped_groups, total,
             {w: together(w, values) for w, values in front.items()},
             {w: together(w, values) for w, values in back.items()},
@@ -168,9 +168,9 @@ def values_of(
     assert reach is not None
     cuts = [
         Cut(
-            [*beside.before, *rows.parts(), *beside.behind], sum(piece.shape[1] for piece in beside.before), len(rows),
+            [*beside.before, *rows.parts(), *beside.after], sum(piece.shape[1] for piece in beside.before), len(rows),
             beside.total, beside.rows_before, beside.groups_before, beside.of_rows_before.__getitem__,
-            beside.of_rows_behind.__getitem__,
+            beside.of_rows_after.__getitem__,
         )
         for rows, beside in ranges
     ]  # fmt: skip

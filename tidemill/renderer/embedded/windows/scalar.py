@@ -120,7 +120,7 @@ class Scalar:
         return Changed(self._block([*gone, *come]), len(gone))
 
     def _valued(self, rows: list[_Row], wanted: range, before: int, groups: int, total: int) -> list[_Row] | None:
-        """Return the rows wanted with the values of calls behind their codes; None where a sum is too large.
+        """Return the rows wanted with the values of calls after their codes; None where a sum is too large.
 
         So many rows and peer groups are before them, of so many in all; the first one begins a peer group.
         """

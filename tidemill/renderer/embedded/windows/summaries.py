@@ -1,6 +1,6 @@
 """Mergeable summaries of row ranges: counts, exact sums, extremes, and the values at an end.
 
-The rows of a large partition before those that are cut out, or behind them, are not looked at one by one: a frame that
+The rows of a large partition before those that are cut out, or after them, are not looked at one by one: a frame that
 has all of them needs their number, their exact sum, or their least or greatest value.
 """
 

@@ -2,7 +2,7 @@
 
 It goes through the operators in their order. One that only small changes come to is run by the embedded engine, as in
 any step. One that a large change comes to is rendered onto DataFrames, with what its arrangements hold on the disk; if
-its output is known to be small, that goes to the operators behind it in the driver. Sums of whole numbers are made
+its output is known to be small, that goes to the operators after it in the driver. Sums of whole numbers are made
 small by Spark and put together in the driver. A loop is run as a whole, by the one or the other. Updates and times for
 later steps are pending where they are in any step: at the ports of the operators in the driver.
 """
@@ -193,7 +193,7 @@ class ExecutorStep(Step):
         self.deltas[node] = self._shared(node, self._delta(node, ()), ())
 
     def _handed_to_driver(self, node: Node, frame: Frame | None) -> Frame | None:
-        """Give a change that is known to be small to the operators behind it in the driver; return one that is not."""
+        """Give a change that is known to be small to the operators after it in the driver; return one that is not."""
         if isinstance(node, Leave) and frame is not None:
             frame = materialised(frame)
         if frame is None or frame.rows is None or frame.rows > self._in_driver:
