@@ -109,7 +109,7 @@ def is_same_dataflow(saved: Sequence[str], functions: Mapping[str, Any] | None, 
 
 
 class Prints:
-    """What is known of functions, of each worked out once."""
+    """What is known of functions, of each computed once."""
 
     def __init__(self) -> None:
         self._known: dict[int, FunctionPrint] = {}

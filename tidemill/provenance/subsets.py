@@ -31,7 +31,7 @@ TRIALS: Final = 600
 _FEW: Final = 16
 """So many rows of an input are near to everything."""
 SECONDS: Final = 30.0
-"""So long at most: of some rows a loop may come to an end later than of all."""
+"""So long at most: of some rows a loop may end later than of all."""
 
 
 class Unit(NamedTuple):

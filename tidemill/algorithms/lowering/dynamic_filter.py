@@ -97,7 +97,7 @@ def temporal_filter(node: TemporalFilter, source: Collection) -> Collection:
 
 
 def _with_columns(source: Collection, bounds: list[Bound | None]) -> tuple[Collection, list[int | None]]:
-    """Return the rows with columns for what is worked out of them; and which columns the bounds are."""
+    """Return the rows with columns for what is computed from them; and which columns the bounds are."""
     named = [(name, bind(col(name), source.schema)) for name in source.schema.names]
     places: list[int | None] = []
     for bound in bounds:

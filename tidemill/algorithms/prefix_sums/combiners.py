@@ -54,7 +54,7 @@ class Combiner(abc.ABC):
 
     @abc.abstractmethod
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
-        """Return the rows with what the state in these columns comes to in a further one."""
+        """Return the rows with the value of the state in these columns in a further one."""
 
     @abc.abstractmethod
     def combined(self, left: State, right: State) -> State:
@@ -88,7 +88,7 @@ class Combiner(abc.ABC):
         return self
 
     def row_state(self, state: State) -> State:
-        """Return what a prefix sum at a row comes to, as a state of the other combiner."""
+        """Return the prefix sum at a row as a state of the other combiner."""
         return state
 
     def scan_rows(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:

@@ -1,4 +1,4 @@
-"""Combiners worked out value by value in Python: exact sums of floats and decimals, lists, a user's own."""
+"""Combiners computed value by value in Python: exact sums of floats and decimals, lists, a user's own."""
 
 from __future__ import annotations
 

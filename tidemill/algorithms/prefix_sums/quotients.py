@@ -24,16 +24,16 @@ from tidemill.expressions.types import FLOAT64, DType, list_type
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
 
-# -- worked out of several sums ---------------------------------------------------------------------------------------
+# -- computed from several sums ---------------------------------------------------------------------------------------
 
 
 @attrs.frozen
 class Quotient(Combiner):
-    """Several sums over the same values, and what is worked out of them at the end."""
+    """Several sums over the same values, and what is computed from them at the end."""
 
     sums: tuple[Combiner, ...]
     function: str
-    """What is worked out: see `_Quotient`."""
+    """What is computed: see `_Quotient`."""
     of: DType
     result_type: DType
 
@@ -203,7 +203,7 @@ class LastValues(_OfValues):
 
 @attrs.frozen
 class _StateOf:
-    """One column of the state that values come to."""
+    """One column of the state of some values."""
 
     combiner: _OfValues
     column: int

@@ -1,4 +1,4 @@
-"""Unique indexes: an order that tells all different rows apart, by their hashes where columns leave ties."""
+"""Unique indexes: an order without ties between different rows, by their hashes where columns leave some."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Numbered:
         if len(rows) > 1 << self.bits:
             msg = (
                 f"{len(rows)} different rows agree in what they are ordered by and in their hashes: {self.bits} "
-                f"collision bits tell {1 << self.bits} apart; order by more columns, or raise hash_bits or "
+                f"collision bits distinguish {1 << self.bits}; order by more columns, or raise hash_bits or "
                 "collision_bits"
             )
             raise ValueError(msg)

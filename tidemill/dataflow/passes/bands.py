@@ -39,7 +39,7 @@ class Band:
 
 
 def band_of(conditions: Iterable[Bound], width: int) -> Band | None:
-    """Return the band that conditions come to, of pairs: a row's ``width`` columns, then those of the row beside.
+    """Return the band that conditions describe, of pairs: a row's ``width`` columns, then those of the row beside.
 
     None where they ask for anything else as well, or for what is no frame.
     """
@@ -122,7 +122,7 @@ _TURNED: Final = {"le": "ge", "lt": "gt", "ge": "le", "gt": "lt", "eq": "eq"}
 
 
 def _bounds(condition: Bound, width: int) -> list[_Bound] | None:
-    """Return the bounds that a comparison comes to; None where it is about anything else."""
+    """Return the bounds that a comparison states; None where it is about anything else."""
     found: list[_Bound] = []
     for function, left, right in _comparisons(condition):
         some = _of_whole_numbers(function, left, right, width) or _as_it_stands(function, left, right, width)
@@ -133,7 +133,7 @@ def _bounds(condition: Bound, width: int) -> list[_Bound] | None:
 
 
 def _comparisons(condition: Bound) -> Iterator[tuple[str, Bound, Bound]]:
-    """Iterate over the comparisons that a condition comes to: one, or of an absolute value two."""
+    """Iterate over the comparisons that a condition consists of: one, or of an absolute value two."""
     if not isinstance(condition, BoundCall) or condition.function not in _TURNED:
         return
     function, (left, right) = condition.function, condition.args

@@ -39,7 +39,7 @@ See `python -m benchmarks window_limits`: it halves a step in a partition of 100
 def limit_ranks(graph: Graph) -> Graph:
     """Return the graph with windows over the first rows of partitions alone, where a filter wants no others.
 
-    ``row_number() <= k`` and what comes to the same (``2 > row_number() - 1``, ``IN (1, 2)``, bounds on both sides of
+    ``row_number() <= k`` and its equivalents (``2 > row_number() - 1``, ``IN (1, 2)``, bounds on both sides of
     an ``OR``) takes a top-k before the window, or instead of it, where nothing but numbers is asked for; ``rank()`` and
     ``dense_rank()`` the peers of one. Only where all calls of the window look at no rows after the current one, or its
     peers, and where nobody else reads them; and not of more than `CEILING` rows of partitions that may be kept in their

@@ -35,11 +35,11 @@ _ONE: Final = "1L"
 
 
 def check_capitals(named: Names, schema: Schema, where: str, *, sensitive: bool) -> None:
-    """Refuse columns, with those of time and diff, that Spark does not tell apart."""
+    """Refuse columns, with those of time and diff, that Spark does not distinguish."""
     whole = [*schema.names, *named.times, named.diff]
     if not sensitive and len({n.lower() for n in whole}) < len(whole):
         msg = (
-            f"{where}: columns {whole} differ only in capitals, which {_CASE}=false does not tell apart: rename "
+            f"{where}: columns {whole} differ only in capitals, which {_CASE}=false does not distinguish: rename "
             f"some, or set {_CASE}=true"
         )
         raise SchemaError(msg)

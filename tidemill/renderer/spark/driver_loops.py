@@ -45,7 +45,7 @@ N = TypeVar("N", Input, Output)
 
 
 class _TooMuchError(Exception):
-    """A loop has come to hold more than the driver is to hold."""
+    """A loop holds more than the driver is to hold."""
 
 
 def entering(scope: Scope, usage: Usage) -> dict[Node, list[Node]]:

@@ -63,7 +63,7 @@ class Moves:
     moves: Sequence[Move]
 
     def filtered(self, left: Frame) -> Frame | None:
-        """Return what new left updates come to: when they come, and when the value moves."""
+        """Return what passes of new left updates: as they arrive, and as the value moves."""
         if left.time is None or (self.moves and self.moves[-1].time > left.time[0]):
             return self._met(left, is_new=True)
         return self._compared(left, self.moves[-1].new if self.moves else self.before)

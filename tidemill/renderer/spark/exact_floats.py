@@ -53,7 +53,7 @@ class Limbs:
         return [f"{column}_limb{i}" for i in range(self.count)]
 
     def whole(self, sums: Iterable[int]) -> int:
-        """Return the number that limbs come to, in units of the last."""
+        """Return the number that limbs stand for, in units of the last."""
         whole = 0
         for limb in sums:
             whole = (whole << self.width) + limb

@@ -42,7 +42,7 @@ def changed_windows(
 
 
 def _touched(stored: DataFrame, new: DataFrame, keys: list[str]) -> DataFrame:
-    """Return the stored updates of the partitions that new ones come to: one job, which asks how many these are."""
+    """Return the stored updates of the partitions that new ones reach: one job, which asks how many these are."""
     if not keys:
         return stored
     wanted = new.select(*keys).distinct()

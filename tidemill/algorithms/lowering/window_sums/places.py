@@ -32,7 +32,7 @@ _THERE = "there#"
 
 
 def ranking_sums(orders: Orders, call: RankingCall) -> Collection:
-    """Return the counts that a ranking is worked out from, by row and copy or by peer group."""
+    """Return the counts that a ranking is computed from, by row and copy or by peer group."""
     by_row, key = call.by_row, orders.key(by_row=call.by_row)
     count = GROUPS if call.function == "dense_rank" else ROWS
     order = orders.order(count, by_row=by_row)

@@ -40,7 +40,7 @@ def decimal_rule(bound: BoundCall, compute: Apply) -> Apply:
 
 
 def _in_few_digits(compute: Apply, x: Any, y: Any) -> Any:
-    """Return the exact result, worked out in as many digits as the values have; None where 38 are not enough for it.
+    """Return the exact result, computed in as many digits as the values have; None where 38 are not enough for it.
 
     Types say how many digits there may be. Mostly there are fewer, and 128 bits take a fifth of the time of 256.
     """

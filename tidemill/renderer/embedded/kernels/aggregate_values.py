@@ -1,4 +1,4 @@
-"""What exact sums and counts come to: the values of aggregates, of all groups or frames at once.
+"""The values of aggregates, from exact sums and counts, of all groups or frames at once.
 
 Sums are int64, or Python's numbers in object arrays, in units of the last digit of their values' type; results are
 rounded once. Sums of floats are rounded before. There are values ``some``where, or everywhere if that is None.

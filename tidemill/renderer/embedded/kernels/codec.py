@@ -43,7 +43,7 @@ FEW: Final = 16
 _FEW_RANKED: Final = 256
 """Up to so many codes Python sorts sooner than Arrow ranks values."""
 _LONG: Final = 1 << 16
-"""Columns of more values are encoded a part at a time, so that what is worked out of one stays in the caches."""
+"""Columns of more values are encoded a part at a time, so that what is computed from one stays in the caches."""
 _MANY: Final = 1 << 12
 _OFTEN: Final = 4
 """Of so many values that are there so often on average, each is turned into Arrow once."""

@@ -1,6 +1,6 @@
 """Updates consolidated and put in the order of their keys' hashes, as batches hold them.
 
-Of many, what is worked out on the way is that of a part at a time: memory that is new takes longer than the work in it.
+Of many, what is computed on the way is that of a part at a time: memory that is new takes longer than the work in it.
 """
 
 from __future__ import annotations

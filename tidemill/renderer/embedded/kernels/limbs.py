@@ -72,9 +72,9 @@ class LimbWeights(NamedTuple):
         return np.stack(parts).astype(np.int64)
 
     def joined(self, parts: UpdateArray) -> tuple[UpdateArray, UpdateArray | None]:
-        """Return the weights that sums of parts come to, and for each number what its limbs, of 32 bits then, lack.
+        """Return sums of parts as weights, and for each number what its limbs, of 32 bits then, lack.
 
-        That is None where they lack nothing. ``CountOverflowError`` where a number of one limb does not fit.
+        The second is None where they lack nothing. ``CountOverflowError`` where a number of one limb does not fit.
 
         >>> numbers = LimbWeights((2,))
         >>> numbers.joined(np.array([[2**32 + 5], [2**32], [-1]]))

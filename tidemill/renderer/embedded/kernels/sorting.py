@@ -24,7 +24,7 @@ FEW: Final = 1 << 9
 """Up to so many numbers NumPy's own order is found as fast."""
 _WORD: Final = 64
 PART: Final = 1 << 16
-"""So many numbers are looked at at once: what is worked out of them stays in the processor's caches."""
+"""So many numbers are looked at at once: what is computed from them stays in the processor's caches."""
 
 
 class Sorted(NamedTuple):
@@ -232,7 +232,7 @@ def nonzero(numbers: npt.NDArray[Any]) -> _Ints:
 
 
 def parts(stop: int, start: int = 0) -> list[slice]:
-    """Return slices of many numbers, so short that what is worked out of one stays in the processor's caches.
+    """Return slices of many numbers, so short that what is computed from one stays in the processor's caches.
 
     Besides, memory that was used and given back is at hand in small pieces only; large ones have to be cleared anew.
     """

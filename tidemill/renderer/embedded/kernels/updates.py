@@ -35,10 +35,10 @@ NULL: Final = -(2**63)
 _MOST: Final = 2**63
 _WORD: Final = 64
 _SPREAD: Final = 0x1E3779B97F4A7C15
-"""Spreads what tells hashes apart to their highest bits."""
+"""Spreads what distinguishes hashes to their highest bits."""
 _MOST_COLUMNS: Final = 4096
 _FEW: Final = 8
-"""Columns that are told apart sooner in Python than by NumPy, whose calls cost more than their work on so few."""
+"""Columns that are compared sooner in Python than by NumPy, whose calls cost more than their work on so few."""
 _FEW_ADDED_UP: Final = 40
 """Updates that are added up sooner in Python."""
 _FEW_LOOKED_AT: Final = 32
@@ -241,7 +241,7 @@ def _unlike(codes: Rows, order: Ints, new: Bools) -> Ints:
 
 
 def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
-    """Return updates with the weights of equal rows at equal times added up, less those that come to nothing."""
+    """Return updates with the weights of equal rows at equal times added up, less those that cancel."""
     n = updates.shape[1]
     if n == 0:
         return updates

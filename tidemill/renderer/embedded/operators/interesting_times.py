@@ -30,7 +30,7 @@ from tidemill.renderer.embedded.kernels.updates import (
 )
 
 _MOBIUS_CELLS: Final = 1 << 22
-"""Coefficients worked out at once."""
+"""Coefficients computed at once."""
 
 Coefficients: TypeAlias = tuple[Ints, Ints, Ints]
 """(interesting time, what goes into the change there, how often)"""

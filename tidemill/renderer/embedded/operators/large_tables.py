@@ -89,7 +89,7 @@ class EarlyFilter:
         """The columns that it alone reads."""
 
     def passing(self, table: pa.Table) -> Bools:
-        """Return which rows pass: a part after the other, so that what is worked out of it stays in the caches."""
+        """Return which rows pass: a part after the other, so that what is computed from it stays in the caches."""
         kept = np.empty(len(table), np.bool_)
         done = 0
         for batch in table.to_batches(max_chunksize=PART):
@@ -130,7 +130,7 @@ def _is_worth_doing_early(predicate: Bound, schema: Schema, read_later: frozense
 
 
 def _expressions(graph: Graph, node: Node) -> Iterator[Bound]:
-    """Iterate over the expressions that are worked out of a node's rows, whose errors show these."""
+    """Iterate over the expressions that are computed from a node's rows, whose errors show these."""
     for reader, _ in graph.consumers(node):
         if isinstance(reader, Map):
             yield from reader.columns

@@ -109,7 +109,7 @@ class TableFunctionOperator(FlatMapOperator):
 
 _INTERNED: Final = ("string", "binary")
 _SHORT: Final = 128
-"""Up to so many values in lists, a few rows are worked out one by one."""
+"""Up to so many values in lists, a few rows are computed one by one."""
 _SMALL: Final = 256
 """Up to so many values, looking up each beats looking for different ones first."""
 

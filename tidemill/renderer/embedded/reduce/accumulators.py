@@ -125,7 +125,7 @@ class Accumulator:
         self.spine = Spine(layout, shape.since, shape.schedule.transaction)
 
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
-        """Return what new updates come to here, and the numbers of their keys."""
+        """Return new updates as they are kept here, and the numbers of their keys."""
         raise NotImplementedError
 
     def gather(self, keys: Codes, owner: Ints, new: Rows) -> Stored:
@@ -157,7 +157,7 @@ class Accumulator:
         return Stored(np.concatenate((found, owner)), np.concatenate((stored, kept), axis=1), self.codes)
 
     def _at_one_time(self, keys: Codes, owner: Ints, new: Rows) -> tuple[Ints, UpdateArray] | None:
-        """Return what new updates of one time come to, and the numbers of their keys; None where there are more."""
+        """Return the sums of new updates, and the numbers of their keys; None unless all have one time."""
         times = list(new[len(new) - self.spine.layout.coordinates - 1 : -1])
         if not alike(times):
             return None
@@ -173,7 +173,7 @@ class Accumulator:
         return owner, kept
 
     def add_up(self, count: int, owner: Ints, new: Rows) -> tuple[Ints, Codes, UpdateArray] | None:
-        """Return what updates of one time come to by key 0..count-1, without an array of what each one comes to.
+        """Return the sums of updates of one time by key 0..count-1, without an array of what each adds.
 
         That is, numbers of keys, codes beside the keys, and weights, of which none are all zero; None where it cannot.
         """

@@ -263,7 +263,7 @@ class OrderedWindowsOperator(Operator):
             yield number, updates[:, ends[number - 1] if number else 0 : ends[number]]
 
     def _edits(self, index: OrderIndex, new: UpdateArray) -> Edits:
-        """Return what updates of a partition, in its order, come to; `CallError` for too many copies of a row."""
+        """Return updates of a partition, in its order, as edits; `CallError` for too many copies of a row."""
         codes, counts = new[: self._codes], new[-1]
         if len(counts) <= FEW:
             places = np.array([index.place_of(row) for row in codes.T.tolist()])
@@ -276,7 +276,7 @@ class OrderedWindowsOperator(Operator):
         return Edits(places, codes, counts)
 
     def _check_copies(self, index: OrderIndex, place: int, row: Ints, count: int) -> None:
-        """Raise an error where a row would be there fewer than no times, or too often."""
+        """Raise an error where a row would have a negative count, or one that is too large."""
         if count < 0 and (there := index.copies(place, row, -count)) < -count:
             raise self._negative(row, there + count)
         last = place + MOST_COPIES - count  # where no copy may be that is there already
@@ -314,7 +314,7 @@ class OrderedWindowsOperator(Operator):
     def _loaded(self, new: _NewUpdates, which: list[int]) -> tuple[list[int], Rows | None]:
         """Hold in order those partitions that are large and had no rows; return them, with the output's updates.
 
-        Values are worked out some rows at a time, so that there is no need of more memory than for rows and values.
+        Values are computed some rows at a time, so that there is no need of more memory than for rows and values.
         """
         come = self._large_and_new(new, which)
         if not come:

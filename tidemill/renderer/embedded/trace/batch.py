@@ -158,7 +158,7 @@ class UpdateLayout:
 
     @cached_property
     def _other_rows(self) -> list[int]:
-        """The rows, weights aside, that tell updates of one key apart."""
+        """The rows, weights aside, that distinguish updates of one key."""
         return [row for row in range(len(self.types) + self.coordinates) if row not in self.keys]
 
     def sorted_batch(self, updates: Rows, *, shared: bool = False) -> Batch:
@@ -280,7 +280,7 @@ class UpdateLayout:
         return hashes.take(which.take(order)), array.take(order, axis=1)
 
     def consolidated(self, updates: UpdateArray) -> UpdateArray:
-        """Return updates with the weights of equal rows at equal times added up, less those that come to nothing."""
+        """Return updates with the weights of equal rows at equal times added up, less those that cancel."""
         return consolidated_limbs(updates, self.weights, self.limbs)
 
     def _in_order(self, order: RowOrder, updates: Rows) -> Batch:

@@ -23,7 +23,7 @@ _LOG: Final = logging.getLogger("tidemill.spines")
 RATIO: Final = 4
 """Neighbouring batches are merged when the older is less than this many times the size of the newer."""
 PIECE: Final = 1 << 15
-"""So many updates are merged at once: what is worked out of them is in memory that the next ones have again."""
+"""So many updates are merged at once: what is computed from them is in memory that the next ones have again."""
 LARGE: Final = 2
 """A key with more than so many times the updates that are to be merged is not merged at once, if that can be."""
 

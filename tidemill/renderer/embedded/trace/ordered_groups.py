@@ -87,7 +87,7 @@ class OrderedGroups:
         self._ends: dict[tuple[_Key, bool], int] = {}
         """By key and direction: how far, by the first column, all rows have cancelled."""
         self._found_ends: dict[tuple[_Key, bool], int] = {}
-        """Those that the current step has found, if it comes to be."""
+        """Those that the current step has found, for when it is committed."""
 
     # -- the first rows -----------------------------------------------------------------------------------------------
 

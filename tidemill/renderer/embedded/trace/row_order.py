@@ -64,7 +64,7 @@ class SortColumn(NamedTuple):
 class RowOrder:
     """An order by columns of codes; what these leave tied by a hash, if the row itself is given, then by the row.
 
-    ``row`` are the columns of the row itself, ``hashed`` those of the hash, or else all of them. It is worked out for
+    ``row`` are the columns of the row itself, ``hashed`` those of the hash, or else all of them. It is computed for
     ties only: that takes longer than all else.
     """
 
@@ -190,7 +190,7 @@ class RowOrder:
         return (*self.key_of_columns(row), *(self._key_of_tie(row) if self.row else ()))
 
     def sorts_before(self, row: Sequence[int]) -> Callable[[Sequence[int]], bool]:
-        """Return what says whether another row sorts before this one; hashes are worked out where columns tie."""
+        """Return what says whether another row sorts before this one; hashes are computed where columns tie."""
         own = self.key_of_columns(row)
         tie: list[tuple[Any, ...]] = []
 

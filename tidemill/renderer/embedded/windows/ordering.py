@@ -19,7 +19,7 @@ from tidemill.renderer.embedded.kernels.values import sort_values
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 
 CHUNK: Final = 1 << 16
-"""About so many rows are looked at at once, so that what is worked out of them stays small."""
+"""About so many rows are looked at at once, so that what is computed from them stays small."""
 
 
 class GivenRows(NamedTuple):

@@ -24,7 +24,7 @@ from tidemill.renderer.embedded.windows.chunks import Changed, Edits
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 
 ROWS: Final = 32
-"""Rows looked at, before edits and after, up to which values are worked out so."""
+"""Rows looked at, before edits and after, up to which values are computed so."""
 _TOO_LARGE: Final = -(2**64)
 """Stands for a sum that has no code."""
 
@@ -74,7 +74,7 @@ class _Ranking(NamedTuple):
 
 
 class Scalar:
-    """Calls that can be worked out row by row."""
+    """Calls that can be computed row by row."""
 
     def __init__(
         self, calls: Sequence[_Framed | _Ranking], order: Sequence[OrderColumn], dtype: DType, reach: Reach, kept: Ints

@@ -1,4 +1,4 @@
-"""DataFrames put into a run: small ones come to the driver, of large ones the columns that are read go to files."""
+"""DataFrames put into a run: small ones are collected; of large ones, the columns that are read go to files."""
 
 from __future__ import annotations
 

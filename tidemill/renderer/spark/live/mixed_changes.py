@@ -85,7 +85,7 @@ class Mixed:
         if len(several) > _MOST:
             msg = (
                 f"{node.where}: a DataFrame of {self.rows} rows with more than {_MOST} different times and diffs: put "
-                "in fewer of them at once, or have it come to the driver, as with in_driver= of as many rows; "
+                "in fewer of them at once, or have it collected on the driver, as with in_driver= of as many rows; "
                 "tm.render takes whole histories"
             )
             raise EngineError(msg)
