@@ -111,8 +111,8 @@ def test_edits_at_once_make_what_they_make_one_by_one(drawn, groups_known, asked
     assert len(one_by_one) == len(at_once)
     assert len(at_once) == len(rows) + sum(copies)
     if len(at_once):
-        assert one_by_one.cut(0, len(one_by_one)).tolist() == at_once.cut(0, len(at_once)).tolist()
-        anew = partition_of(order, at_once.cut(0, len(at_once)).T.tolist())
+        assert one_by_one.between(0, len(one_by_one)).tolist() == at_once.between(0, len(at_once)).tolist()
+        anew = partition_of(order, at_once.between(0, len(at_once)).T.tolist())
         assert at_once.groups == one_by_one.groups == anew.groups
         places = np.arange(len(at_once) + 1)
         assert groups_before(at_once, places) == groups_before(one_by_one, places)
@@ -127,7 +127,7 @@ def test_groups_are_counted_anew_where_an_edit_moves_the_first_peer_to_another_c
     assert groups_before(index, range(7)) == [0, 1, 2, 2, 2, 3, 3]
     for row, copies in ((gone, -1), (come, 1)):
         index.apply(Edits(np.array([index.place_of(list(row))]), np.array([row]).T, np.array([copies])))
-        rows = index.cut(0, len(index)).T.tolist()
+        rows = index.between(0, len(index)).T.tolist()
         anew = partition_of(order, rows)
         assert index.groups == anew.groups
         assert groups_before(index, range(len(rows) + 1)) == groups_before(anew, range(len(rows) + 1))

@@ -379,12 +379,12 @@ class AnOrderIndex(RuleBasedStateMachine):
     @invariant()
     def is_the_same(self):
         rows, partition = self.rows, self.partition
-        assert list(map(tuple, partition.cut(0, len(rows)).T.tolist())) == rows
+        assert list(map(tuple, partition.between(0, len(rows)).T.tolist())) == rows
         assert len(partition) == len(rows)
         for row in rows:
             assert partition.place_of(list(row)) == rows.index(row)
         for place in range(0, len(rows) + 1, 3):
-            for kind in ("known", "greatest", "first known", "last"):
+            for kind in ("non_null", "greatest", "first non_null", "last"):
                 for found, some in ((partition.before, rows[:place]), (partition.after, rows[place:])):
                     made, wanted = summariser([INT64, INT64], Interner()), Summary(kind, 1)
                     values = np.array([u for _, u in some], np.int64)

@@ -31,7 +31,7 @@ CALLS = {
     "rows": tm.avg("x").over(W.rows_between(-4, 0)),
     "range": tm.max("x").over(W.range_between(-5, 5)),
     "groups": tm.sum("x").over(W.groups_between(-2, 2).exclude("ties")),
-    "known": tm.lead("x", 2, ignore_nulls=True).over(W),
+    "non_null": tm.lead("x", 2, ignore_nulls=True).over(W),
 }
 
 
@@ -352,14 +352,14 @@ def test_a_partition_in_pages_is_one_in_memory(rows, edits):
             assert partition.groups_before(at) == sum(s < at for s in starts)
         elif asked == "rows":
             assert partition.place_of(list(rows[-1])) == rows.index(rows[-1])
-    assert partition.cut(0, len(rows)).T.tolist() == list(map(list, rows))
+    assert partition.between(0, len(rows)).T.tolist() == list(map(list, rows))
     assert partition.in_memory == len(rows)
 
 
 def test_rows_of_a_page_are_there_once_after_a_change():
     """What was read is let go of once chunks with the change have taken its place."""
     partition = OrderIndex.stored(pages_of([(t, 0) for t in range(8)]), KeyOrder(ORDER, 1))
-    read = weakref.ref(partition.cut(4, 5).base)
+    read = weakref.ref(partition.between(4, 5).base)
     assert partition.in_memory == 4
     partition.apply(Edits(np.array([4]), np.array([[3, 1]]).T, np.array([1])))
     assert partition.in_memory == 5

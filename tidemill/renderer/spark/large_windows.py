@@ -38,7 +38,7 @@ from tidemill.renderer.embedded.windows.range_partitions import (
     RangePartition,
     around,
     can_be_divided,
-    summaries_asked,
+    requested_summaries,
 )
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_planning, materialised, with_keys
 from tidemill.renderer.spark.range_tasks import (
@@ -187,8 +187,8 @@ def in_ranges(
     given = read_by_calls(node, logic) if inserted else tuple(range(len(schema)))
     ranged = _range_partitioned(node, logic, lines, -(-rows // RANGE_ROWS)).localCheckpoint()
     ranged = ranged.withColumn(RANGE, F.spark_partition_id())
-    asked = summaries_asked(logic, schema.dtypes)
-    kernel = RangeKernel(node, given, len(times), asked, int(RANGE_ROWS / MOST_BESIDE))
+    requested = requested_summaries(logic, schema.dtypes)
+    kernel = RangeKernel(node, given, len(times), requested, int(RANGE_ROWS / MOST_BESIDE))
     found = surroundings(node, applied(ranged, kernel).toArrow().to_pylist(), given)
     return None if found is None else applied(ranged, RangeValuesKernel(node, tuple(times), given, found))
 

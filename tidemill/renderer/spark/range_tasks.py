@@ -82,10 +82,10 @@ class Transport:
             return pa.table(columns, [str(i) for i in self.given])
         if isinstance(value, dict):
             return {
-                asked: decode_column(np.array(v, np.int64), self.types[asked.column], self.interner)
+                requested: decode_column(np.array(v, np.int64), self.types[requested.column], self.interner)
                 if isinstance(v, tuple) and not isinstance(v, Exact)
                 else v
-                for asked, v in value.items()
+                for requested, v in value.items()
             }
         return value
 
@@ -94,10 +94,10 @@ class Transport:
             return self.codes(value)
         if isinstance(value, dict):
             return {
-                asked: tuple(encoded([v], [self.types[asked.column]], self.interner)[0].tolist())
+                requested: tuple(encoded([v], [self.types[requested.column]], self.interner)[0].tolist())
                 if isinstance(v, pa.Array)
                 else v
-                for asked, v in value.items()
+                for requested, v in value.items()
             }
         return value
 
@@ -158,7 +158,7 @@ class RangeKernel:
     columns: tuple[int, ...]
     """The columns of rows that are given."""
     versions: int
-    asked: tuple[Summary, ...]
+    requested: tuple[Summary, ...]
     most: int
     """How many rows of a range may be of concern to others."""
 
@@ -185,7 +185,7 @@ class RangeKernel:
             yield -1, version, "", None
             return
         for place, partition in rows.partitions(there, version):
-            one = range_of(partition, self.node.logic, types, self.asked, interner)
+            one = range_of(partition, self.node.logic, types, self.requested, interner)
             if max(one.head_rows, one.tail_rows) > self.most:
                 yield *place, None
                 return

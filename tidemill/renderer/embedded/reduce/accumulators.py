@@ -259,9 +259,9 @@ class FloatSums(LimbSums):
 
     def add_up(self, count: int, owner: Ints, new: Rows) -> tuple[Ints, Codes, UpdateArray] | None:
         codes, diffs = new[self._column], new[-1]
-        known = codes != NULL
-        if not known.all():
-            owner, codes, diffs = owner.compress(known), codes.compress(known), diffs.compress(known)
+        non_null = codes != NULL
+        if not non_null.all():
+            owner, codes, diffs = owner.compress(non_null), codes.compress(non_null), diffs.compress(non_null)
         found = limb_sums(count, owner, codes, diffs)
         if found is None:
             return None

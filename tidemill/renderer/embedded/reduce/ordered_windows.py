@@ -336,7 +336,7 @@ class OrderedWindowsOperator(Operator):
                 at = end
         except CallError:
             if len(come) == len(new.names):
-                parts = [(number, codes) for number, rows in partitions.items() for codes in rows.parts()]
+                parts = [(number, codes) for number, rows in partitions.items() for codes in rows.chunks()]
                 new.updates = stacked([updates_of(codes, time=new.time) for _, codes in parts])
                 new.owner = np.concatenate([np.full(codes.shape[1], number) for number, codes in parts])
             return [], None
@@ -474,7 +474,7 @@ class OrderedWindowsOperator(Operator):
         rows.apply(edits)
         if len(rows) < SMALL:
             if self._large.holds(name):
-                for codes in rows.parts():
+                for codes in rows.chunks():
                     self._spine.append(updates_of(codes))
             self._large.drop(name)
 

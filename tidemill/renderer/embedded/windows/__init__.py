@@ -13,11 +13,11 @@ A step of a partition with `n` rows takes edits, rows that come or go, and gives
   together.
 - `early_stop`: how far from an edit it matters, to frames without a bound, and to rows that look for others by how many
   values or by an offset of their own.
-- `changes`: the runs are cut out as they are and as they will be, evaluated in one call, and compared. Nothing of the
+- `changes`: excerpts of the runs as they are and as they will be are evaluated in one call, and compared. Nothing of the
   output is kept. `range_partitions` evaluates ranges of one partition apart from one another, for Spark.
 - `frame`: the row ranges of frames, at most three for each row. `evaluate` and `aggregates` (`distinct` ones apart) are
-  what values come from, of whole partitions and of what is cut out alike.
-- `summaries`: what stands for the rows that are not cut out, of frames that go on to an end of the partition, and the
+  what values come from, of whole partitions and of excerpts alike.
+- `summaries`: what stands for the rows outside of an excerpt, of frames that go on to an end of the partition, and the
   nearest values of calls that pass over NULLs.
 - `scalar`: the one fast path, for values over a few rows: there a call of NumPy's costs more than its work.
 - `on_close`: rows that come in order, given once no frame of theirs can change.
@@ -36,7 +36,7 @@ Let `k` rows change, of a partition in `c = n / 2048` chunks, and let frames loo
 - A frame is a range of places less at most one hole, the row or its peers. So sums are differences of prefix sums, at
   most three; int64 sums are exact modulo 2^64, whatever a prefix sum is, and floats are added up as whole numbers of a
   unit, two words if they are near each other, as Python's numbers if not. Extremes have no inverse: the greatest of any
-  range is that of two runs of a power of two rows, which may overlap: O(w log w) for a cut.
+  range is that of two runs of a power of two rows, which may overlap: O(w log w) for an excerpt.
 - Summaries form a monoid: `together` is associative, with the summary of no rows as its identity, and not always
   commutative (first, last). A prefix of the chunks is summarised once, and anew from where a chunk changed.
 - An edit matters to frames from the first row on as long as the summaries of a prefix differ with and without it. Those

@@ -35,7 +35,7 @@ from tidemill.renderer.embedded.kernels.codec import float_codes, float_values
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.trace.stored_order import begins_of
 from tidemill.renderer.embedded.windows.chunks import Edits, edited
-from tidemill.renderer.embedded.windows.early_stop import EarlyStop, RowOffsets, decisive, known_place
+from tidemill.renderer.embedded.windows.early_stop import EarlyStop, RowOffsets, decisive, non_null_place
 from tidemill.renderer.embedded.windows.frame import plus, prefix_counts, units
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary
@@ -62,10 +62,10 @@ class Reach:
     """Whether a row's peers matter, so that peer groups are looked at whole."""
     values: tuple[tuple[Offset, Offset], ...] = ()
     """For each RANGE frame by value how far it begins and ends from its row."""
-    known: tuple[tuple[int, int, int], ...] = ()
+    non_null: tuple[tuple[int, int, int], ...] = ()
     """For some columns, how many of their values that are not NULL are looked at before a row, and after.
 
-    Those that are not among the rows cut out are known by summaries, however far off they are.
+    Summaries stand for those outside of the excerpt, however far off they are.
     """
     counts_rows: bool = False
     """Whether it matters how many rows are before a row."""
@@ -102,7 +102,7 @@ class Reach:
             (max(self.groups[0], other.groups[0]), max(self.groups[1], other.groups[1])),
             self.peers or other.peers,
             tuple(dict.fromkeys((*self.values, *other.values))),
-            tuple(dict.fromkeys((*self.known, *other.known))),
+            tuple(dict.fromkeys((*self.non_null, *other.non_null))),
             self.counts_rows or other.counts_rows,
             self.counts_groups or other.counts_groups,
             self.counts_all or other.counts_all,
@@ -127,7 +127,7 @@ class Reach:
     @property
     def looks_for_rows(self) -> bool:
         """Whether something is looked for from row to row around edits."""
-        return bool(self.known or self.offsets or self.endless)
+        return bool(self.non_null or self.offsets or self.endless)
 
 
 def _of_ranking(call: RankingCall) -> Reach:
@@ -143,7 +143,7 @@ def _of_offset(call: OffsetCall) -> Reach:
     far = call.offset.value or 0
     low, high = max(far, 0), max(-far, 0)
     before, after = (low, high) if call.function == "lag" else (high, low)
-    return Reach(known=((call.column, before, after),)) if call.ignore_nulls else Reach((before, after))
+    return Reach(non_null=((call.column, before, after),)) if call.ignore_nulls else Reach((before, after))
 
 
 def _of_framed(call: ValueCall | AggregateCall) -> Reach:
@@ -215,7 +215,7 @@ def affected(
 
 def looked_at(index: OrderIndex, places: range, reach: Reach, by: OrderColumn, dtype: DType) -> tuple[int, int]:
     """Return from where to where rows at some places look, these among them; there is a first one."""
-    none = Edits(np.array([places.start]), index.cut(places.start, places.start + 1), np.zeros(1, np.int64))
+    none = Edits(np.array([places.start]), index.between(places.start, places.start + 1), np.zeros(1, np.int64))
     finder = _Finder(index, none, reach, by, dtype, whole_groups=reach.peers)
     low, high = finder.whole_groups(none.places, np.array([places.stop]))
     first, end = finder.looked_at(_FIRST, _FIRST, low, high)
@@ -239,7 +239,7 @@ class _Finder:
         whole_groups: bool = False,
     ) -> None:
         self._index, self._edits, self._reach, self._by, self._dtype = index, edits, reach, by, dtype
-        looks = reach.known or reach.offsets or (reach.endless is not None and not reach.endless.peers)
+        looks = reach.non_null or reach.offsets or (reach.endless is not None and not reach.endless.peers)
         self._whole_groups = whole_groups or (reach.peers and bool(reach.rows != (0, 0) or looks))
         """Whether ranges have to be widened to whole peer groups."""
 
@@ -291,12 +291,15 @@ class _Finder:
         for first, end in groups:
             start, back = edits.places.item(first), edits.ends.item(end - 1)
             bounds = [(low[first:end].min(), high[first:end].max())]
-            for column, before, after in reach.known:  # rows without a value are counted by no other
+            for column, before, after in reach.non_null:  # rows without a value are counted by no other
                 some = (edits.rows[column, first:end] != NULL).nonzero()[0]
                 if len(some):
                     one, other = edits.places[first:end].item(some[0]), edits.ends[first:end].item(some[-1])
                     bounds.append(
-                        (known_place(index, column, one, after, back=True), known_place(index, column, other, before))
+                        (
+                            non_null_place(index, column, one, after, back=True),
+                            non_null_place(index, column, other, before),
+                        )
                     )
             bounds += [offsets.rows_looking_over(index, start, back, self._edited) for offsets in reach.offsets]
             low[first:end], high[first:end] = min(bounds)[0], max([bound for _, bound in bounds])
@@ -346,7 +349,7 @@ class _Finder:
         if self._edits.places.item(first) <= settled <= self._edits.ends.item(end - 1):
             return settled, settled
         deciding = settled if self._reach.to_last else settled - 1
-        row = self._index.cut(deciding, deciding + 1)
+        row = self._index.between(deciding, deciding + 1)
         low, high = self.around(Edits(np.array([deciding]), row, np.array([-1])), self._reach.endless)
         return low.item(), high.item()
 

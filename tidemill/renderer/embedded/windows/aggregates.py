@@ -21,8 +21,8 @@ from tidemill.expressions.windows.calls import ONCE_IS_ENOUGH
 from tidemill.expressions.windows.frames import Frame
 from tidemill.renderer.embedded.kernels.aggregate_values import (
     filled,
-    known,
     mean_codes,
+    or_null,
     quotients,
     room_of,
     spread_codes,
@@ -55,7 +55,7 @@ def aggregate(rows: Partitions, call: AggregateCall) -> Ints:
 
 
 def _count(rows: Partitions, call: AggregateCall) -> Ints:
-    has_value = None if call.aggregate.column is None else rows.known(call.aggregate.column)
+    has_value = None if call.aggregate.column is None else rows.non_null(call.aggregate.column)
     beyond = _count_beyond(rows, call)
     if _is_of_distinct(call) or has_value is not None:
         marks = np.ones(len(rows), np.int64) if has_value is None else has_value.astype(np.int64)
@@ -69,13 +69,13 @@ def _count(rows: Partitions, call: AggregateCall) -> Ints:
 def _count_beyond(rows: Partitions, call: AggregateCall) -> Ints | None:
     if call.aggregate.column is None:
         return rows.count_beyond(call.frame)
-    counts = rows.beyond(call.frame, Summary("known", call.aggregate.column))
+    counts = rows.beyond(call.frame, Summary("non-null", call.aggregate.column))
     return None if counts is None else np.array(counts, np.int64).repeat(rows.sizes)
 
 
 def _some(rows: Partitions, call: AggregateCall) -> Bools | None:
     """Return where there is a value in the frame; None where that is everywhere."""
-    if has_its_row(call.frame) and rows.known(_column(call)) is None:
+    if has_its_row(call.frame) and rows.non_null(_column(call)) is None:
         return None
     some: Bools = _count(rows, call) > 0
     return None if np.count_nonzero(some) == len(some) else some
@@ -97,11 +97,11 @@ def _added_up(rows: Partitions, call: AggregateCall) -> Ints:
     function, given, output = call.aggregate.function, rows.types[_column(call)], call.output
     summed, some = _summation(rows, call), _some(rows, call)
     counts = None if function == "sum" else _count(rows, call)
-    if counts is not None and rows.excerpt is not None:  # frames of rows that are only looked at may be found empty
+    if counts is not None and rows.excerpts is not None:  # frames of rows that are only looked at may be found empty
         counts = np.maximum(counts, 1)
     if given.name == "float64":
         totals = _floats(rows, call, summed)
-        return known(some, float_codes(totals)) if counts is None else mean_codes(totals, counts, some)
+        return or_null(some, float_codes(totals)) if counts is None else mean_codes(totals, counts, some)
     total = _total(rows, call, summed, times=room_of(function, given, output))
 
     def refuse(beyond: Bools) -> None:
@@ -189,7 +189,7 @@ def _floats(rows: Partitions, call: AggregateCall, summed: _FrameSums | Distinct
 
 def _finite(rows: Partitions, column: int) -> tuple[Any, Bools | None]:
     """Return a column's floats, with 0 for NULL, NaN and infinities; and where these last two are, if anywhere."""
-    values, has_value = float_values(rows.codes(column)), rows.known(column)
+    values, has_value = float_values(rows.codes(column)), rows.non_null(column)
     finite = np.isfinite(values)
     if finite.all():
         return filled(has_value, values), None
@@ -278,7 +278,7 @@ def _whole_numbers(rows: Partitions, column: int, *, squared: bool = False, time
         if values.dtype == object:
             return values
     else:
-        values = filled(rows.known(column), codes)
+        values = filled(rows.non_null(column), codes)
     most = largest(values) * rows.longest + more
     fits = (most**2 if squared else most) * times <= INT64_LIMIT
     return values if fits else values.astype(object)

@@ -152,18 +152,18 @@ def places_from(starts: Ints, counts: Ints) -> Ints:
 
 def edited(codes: Codes, edits: Edits) -> Codes:
     """Return rows with edits made at their places among them."""
-    pieces: list[Codes] = []
+    found: list[Codes] = []
     done, rows = 0, edits.rows
     for number, (place, copies) in enumerate(edits.items()):
-        pieces.append(codes[:, done:place])
+        found.append(codes[:, done:place])
         done = place
         if copies > 0:
             row = rows[:, number : number + 1]
-            pieces.append(row if copies == 1 else row.repeat(copies, axis=1))
+            found.append(row if copies == 1 else row.repeat(copies, axis=1))
         else:
             done -= copies
-    pieces.append(codes[:, done:])
-    return np.concatenate(pieces, axis=1)
+    found.append(codes[:, done:])
+    return np.concatenate(found, axis=1)
 
 
 def divided(edits: Edits, beyond: Bools, ends: Ints) -> Edits:

@@ -29,9 +29,9 @@ class DistinctSums:
     """
 
     def __init__(self, rows: Partitions, column: int, frame: Frame) -> None:
-        known = rows.known(column)
-        self._taken = rows.places if known is None else known.nonzero()[0]
-        self._before = np.arange(len(rows) + 1) if known is None else prefix_counts(known)
+        non_null = rows.non_null(column)
+        self._taken = rows.places if non_null is None else non_null.nonzero()[0]
+        self._before = np.arange(len(rows) + 1) if non_null is None else prefix_counts(non_null)
         self._exclusion = frame.exclusion
         self._group = rows.group
         self._found = _Occurrences(

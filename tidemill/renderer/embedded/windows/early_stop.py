@@ -24,7 +24,7 @@ from tidemill.renderer.embedded.windows.chunks import Edits, edited
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary, summariser, together
 
-_ADDED_UP: Final = ("known", "whole", "squares", "floats", "floats squared")
+_ADDED_UP: Final = ("non-null", "whole", "squares", "floats", "floats squared")
 """Sums: once they differ, merging in further rows leaves them different."""
 _TYPES: Final[Mapping[int, DType]] = defaultdict(lambda: INT64)
 _SUMMARISE: Final = summariser(_TYPES, Interner())
@@ -44,7 +44,7 @@ def decisive(call: BoundWindowCall, types: Sequence[DType]) -> tuple[Summary, ..
         return ()
     if isinstance(call, ValueCall):
         n = call.n.value if isinstance(call.n, BoundLiteral) else 1
-        return (Summary(_ENDS[call.function] + " known" * call.ignore_nulls, call.column, n or 1),)
+        return (Summary(_ENDS[call.function] + " non-null" * call.ignore_nulls, call.column, n or 1),)
     column = call.aggregate.column
     return None if column is None else _of_aggregate(call.function, column, types[column])
 
@@ -52,10 +52,10 @@ def decisive(call: BoundWindowCall, types: Sequence[DType]) -> tuple[Summary, ..
 def _of_aggregate(function: str, column: int, dtype: DType) -> tuple[Summary, ...] | None:
     is_float = dtype.name == "float64"
     kinds = {
-        "count": ("known",),
+        "count": ("non-null",),
         "sum": ("floats" if is_float else "whole", "some"),
-        "avg": ("floats" if is_float else "whole", "known"),
-        "variance": ("floats", "floats squared", "known") if is_float else ("whole", "squares", "known"),
+        "avg": ("floats" if is_float else "whole", "non-null"),
+        "variance": ("floats", "floats squared", "non-null") if is_float else ("whole", "squares", "non-null"),
         "min": ("least",),
         "bool_and": ("least",),
         "max": ("greatest",),
@@ -89,7 +89,7 @@ class EarlyStop(NamedTuple):
         if self._differs_for_good(edits):
             return None
         low, high = edits.places.item(0), edits.ends.item(-1)
-        before = index.cut(low, high)
+        before = index.between(low, high)
         after = edited(before, edits._replace(places=edits.places - low))
         differing = self._differing(index, before, after, (low, high))
         if not differing:
@@ -206,9 +206,9 @@ class RowOffsets(NamedTuple):
         come = (edits.copies > 0).nonzero()[0]
         parts = [(edits.places.item(i), edits.rows[self.column, i : i + 1]) for i in come.tolist()]
         start = low
-        for piece in index.pieces(low, high):
-            parts.append((start, piece[self.column]))
-            start += piece.shape[1]
+        for codes in index.slices(low, high):
+            parts.append((start, codes[self.column]))
+            start += codes.shape[1]
         for start, offsets in parts:
             seen = self._targets(index, offsets, start)
             seen = seen.compress((seen >= -slack) & (seen < index.size + slack))
@@ -230,7 +230,7 @@ class RowOffsets(NamedTuple):
         return places + offsets if self.ahead else places - offsets
 
 
-def known_place(index: OrderIndex, column: int, place: int, count: int, *, back: bool = False) -> int:
+def non_null_place(index: OrderIndex, column: int, place: int, count: int, *, back: bool = False) -> int:
     """Return the place after the ``count``-th non-NULL value from a place on; going back, the place of that value.
 
     If there are fewer: the end of the partition or, going back, 0.

@@ -1,6 +1,6 @@
 """The values of window calls at places of sorted rows: ranks, offsets, and values in frames; aggregates are beside.
 
-The same code evaluates partitions computed whole and excerpts of large ones, at the places that are asked for.
+The same code evaluates partitions computed whole and excerpts of large ones, at the places that are to be evaluated.
 """
 
 from __future__ import annotations
@@ -87,22 +87,22 @@ _RANKINGS: Final[dict[str, Callable[[Partitions], Ints]]] = {
 
 
 def _ntile(rows: Partitions, buckets: Ints) -> Ints:
-    known = _at_least_one(buckets)
-    size, larger = np.divmod(rows.totals, np.where(known, buckets, 1))
+    non_null = _at_least_one(buckets)
+    size, larger = np.divmod(rows.totals, np.where(non_null, buckets, 1))
     place = rows.places - rows.origin
     in_larger = larger * (size + 1)
     after = larger + (place - in_larger) // np.maximum(size, 1)
-    return np.where(known, np.where(place < in_larger, place // (size + 1), after) + 1, NULL)
+    return np.where(non_null, np.where(place < in_larger, place // (size + 1), after) + 1, NULL)
 
 
 def _at_least_one(codes: Ints) -> Ints:
     """Return where numbers are not NULL; `RefusedError` where one is below 1."""
-    known: Ints = codes != NULL
-    below = known & (codes < 1)
+    non_null: Ints = codes != NULL
+    below = non_null & (codes < 1)
     if below.any():
         place = int(below.argmax())
         raise RefusedError(place, f"{codes[place]}: {BELOW_ONE}")
-    return known
+    return non_null
 
 
 # -- lag and lead ------------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def _value_at_offset(rows: Partitions, call: OffsetCall) -> Ints:
     offsets = rows.argument(call.offset)
     far = np.minimum(np.maximum(offsets, -_FARTHEST), _FARTHEST)
     distance = far if call.function == "lead" else -far
-    if call.ignore_nulls and (rows.excerpt is not None or rows.known(call.column) is not None):
+    if call.ignore_nulls and (rows.excerpts is not None or rows.non_null(call.column) is not None):
         found, inside = _value_counted(rows, call, codes, distance)
     else:
         places = rows.places + distance
@@ -131,21 +131,21 @@ def _value_at_offset(rows: Partitions, call: OffsetCall) -> Ints:
 
 def _value_counted(rows: Partitions, call: OffsetCall, codes: Codes, distance: Ints) -> tuple[Ints, Bools]:
     """Return the value so many values away from each row, and whether there is one; at no distance, the row's own."""
-    known = codes != NULL
-    before = prefix_counts(known)
+    non_null = codes != NULL
+    before = prefix_counts(non_null)
     first = before.take(rows.first)
     # Values are counted from the first one at or after the row, and those before it from there back.
     ranks = np.where(distance > 0, before[1:] - 1, before[:-1]) + distance - first
     counts = before.take(rows.end) - first
     inside = (ranks >= 0) & (ranks < counts)
-    found = codes.compress(known).take(ranks + first, mode="clip") if before[-1] else codes
-    if rows.excerpt is not None:
+    found = codes.compress(non_null).take(ranks + first, mode="clip") if before[-1] else codes
+    if rows.excerpts is not None:
         most = max(abs(distance.item()), 1)
         if distance.item() < 0:
-            end = _table(rows.excerpt.before(Summary("last known", call.column, most)))
+            end = _table(rows.excerpts.before(Summary("last non-null", call.column, most)))
             value, some = end.at(rows, ranks + end.counts.repeat(rows.sizes))
         else:
-            end = _table(rows.excerpt.after(Summary("first known", call.column, most)))
+            end = _table(rows.excerpts.after(Summary("first non-null", call.column, most)))
             value, some = end.at(rows, ranks - counts)
         found, inside = np.where(some, value, found), inside | some
     itself = distance == 0
@@ -173,10 +173,10 @@ class _End(NamedTuple):
 def _value_in_frame(rows: Partitions, call: ValueCall) -> Ints:
     """Return the codes of the value in one row of the frame at each place, NULL where the frame has no such row."""
     codes, parts = rows.codes(call.column), frame_parts(rows, call.frame)
-    known = rows.known(call.column) if call.ignore_nulls else None
-    if known is not None:  # rows without a value do not count: so number those that have one
-        before = prefix_counts(known)
-        codes, parts = codes[known], [(before.take(start), before.take(end)) for start, end in parts]
+    non_null = rows.non_null(call.column) if call.ignore_nulls else None
+    if non_null is not None:  # rows without a value do not count: so number those that have one
+        before = prefix_counts(non_null)
+        codes, parts = codes[non_null], [(before.take(start), before.take(end)) for start, end in parts]
     ends, sizes = _ends(rows, call), np.sum([end - start for start, end in parts], axis=0)
     if call.function == "last_value":
         return _last(rows, ends, *_at(codes, parts, sizes - 1))
@@ -213,7 +213,7 @@ def _last(rows: Partitions, ends: tuple[_End, _End] | None, result: Ints, found:
 def _ends(rows: Partitions, call: ValueCall) -> tuple[_End, _End] | None:
     """Return the values before the rows here and after them, where frames have all of these."""
     n = call.n.value if isinstance(call.n, BoundLiteral) else 1
-    kind = ("last" if call.function == "last_value" else "first") + " known" * call.ignore_nulls
+    kind = ("last" if call.function == "last_value" else "first") + " non-null" * call.ignore_nulls
     ends = rows.at_ends(call.frame, Summary(kind, call.column, n or 1))
     return None if ends is None else (_table(ends[0]), _table(ends[1]))
 

@@ -38,7 +38,7 @@ from tidemill.renderer.embedded.windows.ordering import OrderedRows, run_lengths
 from tidemill.renderer.embedded.windows.summaries import Summary, together
 
 __all__ = [
-    "Columns", "Excerpt", "Part", "Partitions", "RefusedError", "frame_bounds", "frame_parts", "has_its_row", "hole",
+    "Columns", "Excerpts", "Part", "Partitions", "RefusedError", "frame_bounds", "frame_parts", "has_its_row", "hole",
     "is_around", "over_groups", "plus", "positions", "prefix_counts", "range_bound", "units",
 ]  # fmt: skip
 
@@ -70,7 +70,7 @@ class Columns(Protocol):
     def __getitem__(self, column: int) -> Ints: ...
 
 
-class Excerpt(NamedTuple):
+class Excerpts(NamedTuple):
     """Some adjacent rows of each of some partitions, and what there is around them."""
 
     starts: Ints
@@ -78,7 +78,7 @@ class Excerpt(NamedTuple):
     given: Ints
     """How many rows are given, of each partition."""
     low: Ints
-    """From which place calls are asked for, of each partition; the others are there to be looked at."""
+    """From which place on calls are evaluated, of each partition; the rows before are only looked at."""
     high: Ints
     rows: Ints
     """How many rows are before those given."""
@@ -94,8 +94,8 @@ class Excerpt(NamedTuple):
 class Partitions:
     """Rows sorted by partition and in it by the order, each copy a row.
 
-    Given in any order, with that in which they are; or in it, as an excerpt of each partition. Where calls are
-    ``asked`` for some places only, the values at others are nobody's: what frames lack there is no error.
+    Given in any order, with that in which they are; or in it, as an excerpt of each partition. Where calls
+    are ``evaluated`` at some places only, the values at others are not used: what frames lack there is no error.
     """
 
     def __init__(
@@ -104,21 +104,21 @@ class Partitions:
         types: Any,
         codes: Columns | Any,
         interner: Interner,
-        ordered: OrderedRows | Excerpt,
+        ordered: OrderedRows | Excerpts,
         *,
-        asked: Bools | None = None,
+        evaluated: Bools | None = None,
     ) -> None:
         self.windows = windows
         self.types = types
         self.interner = interner
         self._ordered = ordered
-        self.excerpt = ordered if isinstance(ordered, Excerpt) else None
+        self.excerpts = ordered if isinstance(ordered, Excerpts) else None
         self.starts = ordered.starts
-        self._asked = asked
-        self._length = len(codes) if isinstance(ordered, Excerpt) else len(ordered.source)
+        self._evaluated = evaluated
+        self._length = len(codes) if isinstance(ordered, Excerpts) else len(ordered.source)
         self._codes = codes
         self._columns: dict[int, Ints] = {}
-        self._known: dict[int, Bools | None] = {}
+        self._non_null: dict[int, Bools | None] = {}
         self.frames: dict[Frame, list[Part]] = {}
         """The frames found so far."""
 
@@ -128,7 +128,7 @@ class Partitions:
     @cached_property
     def source(self) -> Ints:
         """Which of the rows given is at each place."""
-        return self.places if isinstance(self._ordered, Excerpt) else self._ordered.source
+        return self.places if isinstance(self._ordered, Excerpts) else self._ordered.source
 
     # -- where partitions and peers begin and end ----------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Partitions:
     @cached_property
     def sizes(self) -> Ints:
         """How many rows each partition has here."""
-        return run_lengths(self.starts, len(self)) if self.excerpt is None else self.excerpt.given
+        return run_lengths(self.starts, len(self)) if self.excerpts is None else self.excerpts.given
 
     @cached_property
     def longest(self) -> int:
@@ -165,7 +165,7 @@ class Partitions:
     @cached_property
     def peer_starts(self) -> Ints:
         """The places at which peer groups begin."""
-        if not isinstance(self._ordered, Excerpt):
+        if not isinstance(self._ordered, Excerpts):
             return self._ordered.peer_starts
         begins = np.zeros(len(self), np.bool_)
         begins[self.starts] = True
@@ -208,55 +208,57 @@ class Partitions:
     def groups(self) -> Partitions:
         """The same partitions with a row for each peer group, of which only the places are known."""
         places = np.arange(len(self.peer_starts))
-        asked = None if self.asked is None else np.logical_or.reduceat(self.asked, self.peer_starts)
+        evaluated = None if self.evaluated is None else np.logical_or.reduceat(self.evaluated, self.peer_starts)
         ordered = OrderedRows(places, self.groups_before, places)
-        return Partitions(self.windows, self.types, np.empty((0, 0), np.int64), self.interner, ordered, asked=asked)
+        return Partitions(
+            self.windows, self.types, np.empty((0, 0), np.int64), self.interner, ordered, evaluated=evaluated
+        )
 
     @cached_property
     def origin(self) -> Ints:
         """Where each row's partition would begin, if all of its rows were here."""
-        return self.first if self.excerpt is None else (self.starts - self.excerpt.rows).repeat(self.sizes)
+        return self.first if self.excerpts is None else (self.starts - self.excerpts.rows).repeat(self.sizes)
 
     @cached_property
     def first_group(self) -> Ints:
         """The number of the first peer group of each row's partition."""
-        before = 0 if self.excerpt is None else self.excerpt.groups
+        before = 0 if self.excerpts is None else self.excerpts.groups
         return (self.groups_before - before).repeat(self.sizes)
 
     @cached_property
     def totals(self) -> Ints:
         """How many rows each row's partition has in all."""
-        return (self.sizes if self.excerpt is None else self.excerpt.sizes).repeat(self.sizes)
+        return (self.sizes if self.excerpts is None else self.excerpts.sizes).repeat(self.sizes)
 
-    # -- which places are asked for ------------------------------------------------------------------------------------
+    # -- which places are evaluated ------------------------------------------------------------------------------------
 
     @cached_property
-    def asked(self) -> Bools | None:
-        """Which places calls are asked for; None where that is no matter."""
-        if self.excerpt is None:
-            return self._asked
+    def evaluated(self) -> Bools | None:
+        """Where calls are evaluated; None where that is no matter."""
+        if self.excerpts is None:
+            return self._evaluated
         found = np.zeros(len(self), np.bool_)
-        for low, high in zip(self.excerpt.low.tolist(), self.excerpt.high.tolist(), strict=True):
+        for low, high in zip(self.excerpts.low.tolist(), self.excerpts.high.tolist(), strict=True):
             found[low:high] = True
         return found
 
     @cached_property
     def wanted(self) -> Ints | None:
-        """The places of the rows that calls are asked for; None where these are all. Others may have any value."""
-        asked = self.asked
-        return None if asked is None or asked.all() else asked.nonzero()[0]
+        """The places of the rows to evaluate; None where these are all. Others may have any value."""
+        evaluated = self.evaluated
+        return None if evaluated is None or evaluated.all() else evaluated.nonzero()[0]
 
     def first_wanted(self, marks: Bools) -> int | None:
-        """Return the first marked place that calls are asked for; None for none."""
-        if self.asked is not None:
-            marks = marks & self.asked
+        """Return the first marked place that is evaluated; None for none."""
+        if self.evaluated is not None:
+            marks = marks & self.evaluated
         return int(marks.argmax()) if marks.any() else None
 
     # -- what is not here, of frames without a bound -------------------------------------------------------------------
 
-    def is_cut(self, frame: Frame) -> bool:
+    def goes_beyond(self, frame: Frame) -> bool:
         """Return whether frames may have rows that are not here."""
-        return self.excerpt is not None and (frame.start is None or frame.end is None)
+        return self.excerpts is not None and (frame.start is None or frame.end is None)
 
     def beyond(self, frame: Frame, wanted: Summary) -> list[Any] | None:
         """Return the summaries of rows that are not here and in all frames, for each partition; None for none."""
@@ -268,19 +270,19 @@ class Partitions:
 
         On a side on which frames have a bound, they are those of no rows; None where no rows are missing.
         """
-        if self.excerpt is None or not self.is_cut(frame):
+        if self.excerpts is None or not self.goes_beyond(frame):
             return None
         none = [together(wanted, ())] * len(self.starts)
         return (
-            none if frame.start is not None else self.excerpt.before(wanted),
-            none if frame.end is not None else self.excerpt.after(wanted),
+            none if frame.start is not None else self.excerpts.before(wanted),
+            none if frame.end is not None else self.excerpts.after(wanted),
         )
 
     def count_beyond(self, frame: Frame) -> Ints | None:
         """Return for each row how many rows outside of the excerpt its frame contains; None if there are none."""
-        if self.excerpt is None or not self.is_cut(frame):
+        if self.excerpts is None or not self.goes_beyond(frame):
             return None
-        before, after = self.excerpt.rows, self.excerpt.sizes - self.excerpt.rows - self.sizes
+        before, after = self.excerpts.rows, self.excerpts.sizes - self.excerpts.rows - self.sizes
         return ((frame.start is None) * before + (frame.end is None) * after).repeat(self.sizes)
 
     # -- columns -------------------------------------------------------------------------------------------------------
@@ -290,7 +292,7 @@ class Partitions:
         found = self._columns.get(column)
         if found is None:
             codes = self._codes[column]
-            found = self._columns[column] = codes.take(self.source) if self.excerpt is None else codes
+            found = self._columns[column] = codes.take(self.source) if self.excerpts is None else codes
         return found
 
     def argument(self, argument: Argument) -> Ints:
@@ -300,13 +302,13 @@ class Partitions:
         value = argument.value
         return np.array([NULL if value is None else encoder(argument.dtype, self.interner)(value)], np.int64)
 
-    def known(self, column: int) -> Bools | None:
+    def non_null(self, column: int) -> Bools | None:
         """Return where a column is not NULL; None where that is everywhere."""
-        if column not in self._known:
+        if column not in self._non_null:
             codes = self.codes(column)
             has_null = np.minimum.reduce(codes, initial=0) == NULL  # the least code there is
-            self._known[column] = codes != NULL if has_null else None
-        return self._known[column]
+            self._non_null[column] = codes != NULL if has_null else None
+        return self._non_null[column]
 
 
 def prefix_counts(marks: Bools) -> Ints:
@@ -423,12 +425,12 @@ def range_bound(rows: Partitions, offset: Offset, *, end: bool) -> Ints:
     """
     (by,) = rows.windows.order
     dtype = rows.types[by.column]
-    known = rows.known(by.column)
-    codes, starts, excerpt = rows.codes(by.column), rows.starts, rows.excerpt
-    if known is not None:
-        before = prefix_counts(known)
+    non_null = rows.non_null(by.column)
+    codes, starts, excerpts = rows.codes(by.column), rows.starts, rows.excerpts
+    if non_null is not None:
+        before = prefix_counts(non_null)
         lacking = rows.end - rows.first - before.take(rows.end) + before.take(rows.first)
-        codes, starts, excerpt = codes[known], before.take(starts), None
+        codes, starts, excerpts = codes[non_null], before.take(starts), None
     values = order_ranks(codes, dtype, rows.interner)
     values = -values if by.descending else values
     if not _is_counted(offset, dtype) or (is_long_decimal(dtype) and len(large_places(codes))):
@@ -437,12 +439,12 @@ def range_bound(rows: Partitions, offset: Offset, *, end: bool) -> Ints:
         bounds = (-moved if by.descending else moved) - (not end)
     else:
         bounds = plus(values, _far(offset, dtype, end=end))
-    found = _positions_in_own(starts, values, bounds, excerpt)
-    if known is None:
+    found = _positions_in_own(starts, values, bounds, excerpts)
+    if non_null is None:
         return found
-    result = np.where(known, 0, rows.peer_end if end else rows.peer_first)
-    first = rows.first[known]
-    result[known] = found - before.take(first) + first + (lacking[known] if by.nulls_first else 0)
+    result = np.where(non_null, 0, rows.peer_end if end else rows.peer_first)
+    first = rows.first[non_null]
+    result[non_null] = found - before.take(first) + first + (lacking[non_null] if by.nulls_first else 0)
     return result
 
 
@@ -502,13 +504,13 @@ def _moved(codes: Ints, offset: Offset, dtype: DType, interner: Interner, *, up:
     return np.array(ranks, np.int64).take(inverse)
 
 
-def _positions_in_own(starts: Ints, values: Ints, bounds: Ints, excerpt: Excerpt | None) -> Ints:
+def _positions_in_own(starts: Ints, values: Ints, bounds: Ints, excerpts: Excerpts | None) -> Ints:
     """Return what `positions` does of a bound for each of the values, in its own group; groups begin at ``starts``.
 
-    Of rows of an excerpt that calls are not asked for it may be their own place.
+    Of rows of an excerpt that are only looked at it may be their own place.
     """
     sizes = run_lengths(starts, len(values))
-    low, high = (starts, starts + sizes) if excerpt is None else (excerpt.low, excerpt.high)
+    low, high = (starts, starts + sizes) if excerpts is None else (excerpts.low, excerpts.high)
     found = first_numbers(len(values)).copy()
     if len(starts) > _FEW:
         at = places_from(low, high - low)

@@ -159,7 +159,7 @@ class SlidingWindowsOperator(AfterWatermark):
         done = 0
         for chunk in chunks(ordered):
             part = slice(done, done + len(chunk.source))
-            rows = Partitions(self._windows, self._types, touched.rows, self._interner, chunk, asked=closing[part])
+            rows = Partitions(self._windows, self._types, touched.rows, self._interner, chunk, evaluated=closing[part])
             try:
                 call_values(rows, values[:, part])
             except CallError as error:

@@ -3,7 +3,7 @@
 A place is the number of a row in the order, from 0 on. The directory has the first sort number of each chunk, and
 running counts of its rows and peer groups; chunks keep summaries of their columns. So a row is found, a place or a peer
 group counted, rows are put in or taken out and a range is summarised at the cost of a chunk or two and of the
-directory, which is short. Chunks are replaced, not written to: what was cut out of them stays, and a list of them is
+directory, which is short. Chunks are replaced, not written to: what was read from them stays, and a list of them is
 all it takes to undo a step. Chunks that are spilled are read when they are looked at first.
 """
 
@@ -38,12 +38,12 @@ Part: TypeAlias = tuple[int, Codes, Callable[[Summary, Summarise], Any]]
 
 
 class OrderIndex:
-    """The rows of a partition, each copy a row, in their order, given piece by piece; see the module.
+    """The rows of a partition, each copy a row, in their order, given some at a time; see the module.
 
     ``peers`` is how many of the order's columns, which come first, make rows peers.
     """
 
-    def __init__(self, pieces: Iterable[Codes], order: RowOrder, peers: int) -> None:
+    def __init__(self, chunks: Iterable[Codes], order: RowOrder, peers: int) -> None:
         self.order = order
         self.by = [c.row for c in order.columns[:peers]]
         """The columns that make rows peers."""
@@ -57,7 +57,7 @@ class OrderIndex:
         """How many peer groups begin in each chunk and those before it, once that was asked."""
         self._stored: list[StoredChunk] = []
         """Chunks that were not in memory when last counted; others of them may be none of this partition any more."""
-        self._hold([self._chunk(codes) for codes in pieces])
+        self._hold([self._chunk(codes) for codes in chunks])
 
     @staticmethod
     def stored(pages: Sequence[StoredPage], by: KeyOrder) -> OrderIndex:
@@ -65,7 +65,7 @@ class OrderIndex:
         found = OrderIndex((), *by)
         found._stored = [StoredChunk(page, found._numbers) for page in pages]
         found._hold([*found._stored])
-        found.pieces(0, 1)  # it was read to see whose rows these are, and counts as held from now on
+        found.slices(0, 1)  # it was read to see whose rows these are, and counts as held from now on
         return found
 
     def state(self) -> list[Chunk]:
@@ -123,7 +123,7 @@ class OrderIndex:
         """How much memory the rows take."""
         return sum(chunk.bytes for chunk in self._chunks)
 
-    def parts(self) -> Iterator[Codes]:
+    def chunks(self) -> Iterator[Codes]:
         """Iterate over the rows, some at a time."""
         return (chunk.codes for chunk in self._chunks)
 
@@ -246,7 +246,7 @@ class OrderIndex:
         if most == 1:
             chunk, at = self._at(place)
             return int(place < self.size and self._chunks[chunk].codes[:, at].tolist() == row.tolist())
-        here = self.cut(place, min(place + most, self.size))
+        here = self.between(place, min(place + most, self.size))
         same = (here == row[:, None]).all(axis=0)
         return len(same) if same.all() else int(same.argmin())
 
@@ -353,7 +353,7 @@ class OrderIndex:
 
     # -- cutting out and summarising -----------------------------------------------------------------------------------
 
-    def pieces(self, low: int, high: int) -> list[Codes]:
+    def slices(self, low: int, high: int) -> list[Codes]:
         """Return the rows from one place up to another, as they lie in chunks."""
         found: list[Codes] = []
         left = high - low
@@ -365,15 +365,15 @@ class OrderIndex:
             chunk, at = chunk + 1, 0
         return found
 
-    def cut(self, low: int, high: int) -> Codes:
+    def between(self, low: int, high: int) -> Codes:
         """Return the rows from one place up to another."""
-        found = self.pieces(low, high) or [self._chunks[0].codes[:, :0]]
+        found = self.slices(low, high) or [self._chunks[0].codes[:, :0]]
         return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
-    def pieces_of(self, lows: Ints, highs: Ints) -> list[Codes]:
+    def slices_of(self, lows: Ints, highs: Ints) -> list[Codes]:
         """Return the rows from some places up to others, one after another, as they lie in chunks."""
         if len(lows) == 1:
-            return self.pieces(lows.item(), highs.item())
+            return self.slices(lows.item(), highs.item())
         some = lows < highs
         lows, highs = lows.compress(some), highs.compress(some)
         chunks = self._ends.searchsorted(lows, "right") - 1
@@ -386,8 +386,8 @@ class OrderIndex:
         return [self._chunks[number].codes[:, low:high] for number, low, high in parts]
 
     def spans(self, lows: Ints, highs: Ints) -> Codes:
-        """Return what `pieces_of` does, put together."""
-        return np.concatenate(self.pieces_of(lows, highs) or [self._chunks[0].codes[:, :0]], axis=1)
+        """Return what `slices_of` does, put together."""
+        return np.concatenate(self.slices_of(lows, highs) or [self._chunks[0].codes[:, :0]], axis=1)
 
     def walk(self, place: int, *, back: bool = False) -> Iterator[Part]:
         """Iterate over the rows from a place on, or back from it, chunk by chunk."""
@@ -410,18 +410,18 @@ class OrderIndex:
         others = there[:chunk].nonzero()[0][::-1] if back else there[chunk + 1 :].nonzero()[0] + chunk + 1
         for number in chain([chunk] if chunk < len(self._chunks) and there[chunk] else [], others):
             codes = self._chunks[number].codes[column]
-            known = (codes != NULL).nonzero()[0]
-            there[number] = len(known) > 0
+            non_null = (codes != NULL).nonzero()[0]
+            there[number] = len(non_null) > 0
             if number == chunk:
-                known = known[: known.searchsorted(at)] if back else known[known.searchsorted(at) :]
-            if len(known):
-                yield known + self._ends.item(number), codes.take(known)
+                non_null = non_null[: non_null.searchsorted(at)] if back else non_null[non_null.searchsorted(at) :]
+            if len(non_null):
+                yield non_null + self._ends.item(number), codes.take(non_null)
 
     def _nearest(self, place: int, wanted: Summary, *, back: bool) -> tuple[int, ...]:
         """Return the codes at an end, which is at this place."""
         if wanted.kind in ("first", "last"):
             low, high = (max(place - wanted.most, 0), place) if back else (place, min(place + wanted.most, self.size))
-            return tuple(chain.from_iterable([piece[wanted.column].tolist() for piece in self.pieces(low, high)]))
+            return tuple(chain.from_iterable([codes[wanted.column].tolist() for codes in self.slices(low, high)]))
         found: list[int] = []
         for _, codes in self.values_from(wanted.column, place, back=back):
             more = wanted.most - len(found)
@@ -436,7 +436,7 @@ class OrderIndex:
         Cost: a part of a chunk, and the chunks in front that nobody asked for since one of them was changed; for the
         last values the chunks that these are in.
         """
-        if wanted.kind in ("last", "last known"):
+        if wanted.kind in ("last", "last non-null"):
             return self._nearest(place, wanted, back=True)
         chunk, at = self._at(place)
         whole = self._before.of(wanted, chunk, lambda number: self._chunks[number].summary(wanted, summarise))
@@ -445,7 +445,7 @@ class OrderIndex:
 
     def after(self, place: int, wanted: Summary, summarise: Summarise) -> Any:
         """Return the summary of the rows from a place on, as `before` does."""
-        if wanted.kind in ("first", "first known"):
+        if wanted.kind in ("first", "first non-null"):
             return self._nearest(place, wanted, back=False)
         chunk, at = self._at(place)
         count = len(self._chunks) - chunk - (at > 0)
@@ -476,7 +476,7 @@ class OrderIndex:
         if not counted:
             self._count()
         if len(self._chunks) > 4 * self.size // CHUNK + _FEW:  # most have become small
-            codes = self.cut(0, self.size)
+            codes = self.between(0, self.size)
             self._hold(self._split(codes, 0))
 
     def _replace(self, number: int, edits: Edits, *, counted: bool) -> bool:

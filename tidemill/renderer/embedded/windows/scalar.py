@@ -40,7 +40,7 @@ class _Seen(NamedTuple):
 
     rows: list[_Row]
     wanted: range
-    """Which of them have their values asked for."""
+    """Which of them are evaluated."""
     total: int
     """How many rows the partition has."""
     ranked: list[tuple[int, int, int]]
@@ -110,7 +110,7 @@ class Scalar:
         if 2 * (end - first) + shift > ROWS:
             return None
         groups = index.groups_before(np.array([first])).item() if reach.counts_groups else 0
-        old = [row for piece in index.pieces(first, end) for row in piece.T.tolist()]
+        old = [row for codes in index.slices(first, end) for row in codes.T.tolist()]
         new = _edited(old, [*zip([place - first for place in places], edits.rows.T.tolist(), copies, strict=True)])
         valued = self._valued(old, range(low - first, high - first), first, groups, size)
         new_valued = self._valued(new, range(low - first, high - first + shift), first, groups, size + shift)
