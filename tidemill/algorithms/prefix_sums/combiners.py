@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import tidemill.expressions.aggregate_functions as agg
-from tidemill.algorithms.prefix_sums.columns import ordinals, sort_key
-from tidemill.algorithms.prefix_sums.each_value import python_values
+from tidemill.algorithms.prefix_sums.columns import column_values, ordinals, sort_key
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.functions.choice import when
@@ -73,7 +72,7 @@ class Combiner(abc.ABC):
 
     def states_of(self, values: pa.Array) -> States:
         """Return the states of values, by column."""
-        states = [*map(self.state, python_values(values))]
+        states = [*map(self.state, column_values(values))]
         columns = zip(*states, strict=True) if states else [()] * len(self.types)
         return [pa.array(column, t.arrow) for column, t in zip(columns, self.types, strict=True)]
 

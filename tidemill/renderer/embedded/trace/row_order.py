@@ -138,8 +138,8 @@ class RowOrder:
             around = own + np.arange(-FEW_TIED, FEW_TIED + 1)
             inside = (around >= 0) & (around < high.take(some)[:, None])
             inside &= self._are_tied(array, np.where(inside, around, 0), own, width)
-            before, after = inside[:, FEW_TIED::-1], inside[:, FEW_TIED:]
-            length = sum(np.logical_and.accumulate(side, axis=1).sum(axis=1) for side in (before, after)) - 1
+            before, later = inside[:, FEW_TIED::-1], inside[:, FEW_TIED:]
+            length = sum(np.logical_and.accumulate(side, axis=1).sum(axis=1) for side in (before, later)) - 1
             tied[some] = length <= FEW_TIED
         return tied
 

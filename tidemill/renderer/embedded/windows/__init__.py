@@ -13,8 +13,8 @@ A step of a partition with `n` rows takes edits, rows that come or go, and gives
   together.
 - `early_stop`: how far from an edit it matters, to frames without a bound, and to rows that look for others by how many
   values or by an offset of their own.
-- `changes`: excerpts of the runs as they are and as they will be are evaluated in one call, and compared. Nothing of the
-  output is kept. `range_partitions` evaluates ranges of one partition apart from one another, for Spark.
+- `changes`: excerpts of the runs as they are and as they will be are evaluated in one call, and compared; the output is
+  not kept. `range_partitions` evaluates ranges of one partition apart from one another, for Spark.
 - `frame`: the row ranges of frames, at most three for each row. `evaluate` and `aggregates` (`distinct` ones apart) are
   what values come from, of whole partitions and of excerpts alike.
 - `summaries`: what stands for the rows outside of an excerpt, of frames that go on to an end of the partition, and the

@@ -183,10 +183,10 @@ def _value_in_frame(rows: Partitions, call: ValueCall) -> Ints:
     rest = _rank_in_frame(call, rows)
     if ends is None:
         return _at(codes, parts, rest)[0]
-    before, after = ends
-    result, _ = before.at(rows, rest)
-    rest = rest - before.counts.repeat(rows.sizes)
-    for found, some in (_at(codes, parts, rest), after.at(rows, rest - sizes)):
+    before_all, after_all = ends
+    result, _ = before_all.at(rows, rest)
+    rest = rest - before_all.counts.repeat(rows.sizes)
+    for found, some in (_at(codes, parts, rest), after_all.at(rows, rest - sizes)):
         result = np.where(some, found, result)
     return result
 
