@@ -384,7 +384,7 @@ class AnOrderIndex(RuleBasedStateMachine):
         for row in rows:
             assert partition.place_of(list(row)) == rows.index(row)
         for place in range(0, len(rows) + 1, 3):
-            for kind in ("non_null", "greatest", "first non_null", "last"):
+            for kind in ("non-null", "greatest", "first non-null", "last"):
                 for found, some in ((partition.before, rows[:place]), (partition.after, rows[place:])):
                     made, wanted = summariser([INT64, INT64], Interner()), Summary(kind, 1)
                     values = np.array([u for _, u in some], np.int64)

@@ -31,7 +31,7 @@ CALLS = {
     "rows": tm.avg("x").over(W.rows_between(-4, 0)),
     "range": tm.max("x").over(W.range_between(-5, 5)),
     "groups": tm.sum("x").over(W.groups_between(-2, 2).exclude("ties")),
-    "non_null": tm.lead("x", 2, ignore_nulls=True).over(W),
+    "non-null": tm.lead("x", 2, ignore_nulls=True).over(W),
 }
 
 

@@ -100,14 +100,14 @@ def _worth_it(source: Windowed) -> int:
     """Return the greatest rank that is worth a limit."""
     bound = source.bound
     in_order = bound.strategy in ("auto", "ordered") and source.scope.coordinates == 1 and not bound.look_at_all
-    return CEILING if in_order else _MOST
+    return CEILING if in_order else _GREATEST_RANK
 
 
 # -- conditions -------------------------------------------------------------------------------------------------------
 
 _NOT: Final = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "ne": "eq"}
 _TURNED: Final = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge", "eq": "eq"}
-_MOST: Final = 2**63 - 1
+_GREATEST_RANK: Final = 2**63 - 1
 """The greatest rank there is: a condition that lets all through is no limit, and engines count in 64 bits."""
 _WHOLE: Final = 2**53
 """Below this whole numbers are floats as they are."""

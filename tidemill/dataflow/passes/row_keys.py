@@ -50,7 +50,7 @@ _SOME_OF_THE_SAME: Final = (
 )  # fmt: skip
 """Operators whose rows are those of their first input, no more often than there, with its columns first."""
 _PASSED_ON: Final = (*_SOME_OF_THE_SAME, Join, Map, OuterJoin, RangeJoin, Reduce, SetOperation, Threshold)
-_MOST: Final = 4
+_MOST_KEYS: Final = 4
 """How many keys are known of a collection: a join has one for each pair of its sides' keys."""
 _KNOWN: Final[WeakKeyDictionary[Node, Keys]] = WeakKeyDictionary()
 
@@ -121,7 +121,7 @@ def _least(keys: Iterable[frozenset[int]]) -> Keys:
     for key in sorted(keys, key=lambda key: (len(key), sorted(key))):
         if not any(less <= key for less in found):
             found.append(key)
-    return tuple(found[:_MOST])
+    return tuple(found[:_MOST_KEYS])
 
 
 def _found(node: Node, sources: Sequence[Keys]) -> Iterator[frozenset[int]]:

@@ -175,10 +175,10 @@ def _over(expressions: Columns, columns: Columns) -> list[Bound] | None:
             if any(isinstance(c, BoundCall) and c.dtype == FLOAT64 for c in inner):
                 return None
     found = [substituted(e, lambda part: columns[part.index]) for e in expressions]
-    return found if all(sum(1 for _ in walk(e)) <= _MOST for e in found) else None
+    return found if all(sum(1 for _ in walk(e)) <= _MOST_PARTS for e in found) else None
 
 
-_MOST: Final = 100
+_MOST_PARTS: Final = 100
 """How many parts an expression is made to have."""
 
 

@@ -29,8 +29,8 @@ def changed_windows(
     wanted = names(new.width, new.coordinates)
     keys = [f"c{k}" for k in node.keys]
     old = _touched(stored, new.data, keys).select(*wanted, F.lit(True).alias(STORED))
-    lines = new.data.select(*wanted, F.lit(False).alias(STORED)).union(old)
-    both = Frame(lines, new.width, new.coordinates, cheap=True)
+    updates = new.data.select(*wanted, F.lit(False).alias(STORED)).union(old)
+    both = Frame(updates, new.width, new.coordinates, cheap=True)
     large, rest = windows_of_large(node, both, some_stored=True) if may_be_large else (None, both)
     found = [] if large is None else [large]
     if rest is not None:

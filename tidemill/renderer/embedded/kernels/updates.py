@@ -32,7 +32,7 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 NULL: Final = -(2**63)
 """The code of NULL, in every column. No int64 value may be it."""
 
-_MOST: Final = 2**63
+_OVERFLOW: Final = 2**63
 _WORD: Final = 64
 _SPREAD: Final = 0x1E3779B97F4A7C15
 """Spreads what distinguishes hashes to their highest bits."""
@@ -346,7 +346,7 @@ def _few_consolidated(updates: UpdateArray) -> UpdateArray:
         sums[update] = sums.get(update, 0) + weight
     if len(sums) == n and all(sums.values()):
         return updates
-    if max(map(abs, sums.values())) >= _MOST:
+    if max(map(abs, sums.values())) >= _OVERFLOW:
         raise failures.count_overflow()
     rows = list(zip(*[(*update, total) for update, total in sums.items() if total], strict=True))
     return np.array(rows, np.int64) if rows else updates[:, :0]
@@ -358,17 +358,17 @@ def added_up(weights: UpdateArray, starts: Ints) -> UpdateArray:
     sums = _few_in_each(weights, starts) if n > _MANY_SUMS else None
     if sums is None:
         sums = np.add.reduceat(weights, starts, axis=1)
-    if largest(weights) * n >= _MOST:  # else no sum can be beyond
+    if largest(weights) * n >= _OVERFLOW:  # else no sum can be beyond
         # Integers wrap around by 2**64, floats do not: far more apart than rounding can take them.
         roughly = np.add.reduceat(weights.astype(np.float64), starts, axis=1)
-        if (np.abs(roughly - sums) > _MOST / 2).any() or (sums == -_MOST).any():
+        if (np.abs(roughly - sums) > _OVERFLOW / 2).any() or (sums == -_OVERFLOW).any():
             raise failures.count_overflow()
     return sums
 
 
 def summable(counts: Ints) -> Any:
     """Return counts, as Python's numbers where sums of them may be beyond 64 bits."""
-    return counts.astype(object) if largest(counts) * len(counts) >= _MOST else counts
+    return counts.astype(object) if largest(counts) * len(counts) >= _OVERFLOW else counts
 
 
 def _few_in_each(weights: UpdateArray, starts: Ints) -> UpdateArray | None:

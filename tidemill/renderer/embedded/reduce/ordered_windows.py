@@ -232,10 +232,10 @@ class OrderedWindowsOperator(Operator):
 
     def _look_in_order(self, new: _NewUpdates, known: list[OrderIndex | None]) -> None:
         """Look up spilled partitions; hold those stored in order here, their pages read only when looked at."""
-        asked = [number for number, rows in enumerate(known) if rows is None]
-        found = self._spine.in_order(new.keys.take(asked, axis=1), MANY) if asked else {}
+        missing = [number for number, rows in enumerate(known) if rows is None]
+        found = self._spine.in_order(new.keys.take(missing, axis=1), MANY) if missing else {}
         for at, (pages, rest) in found.items():
-            name = new.names[asked[at]]
+            name = new.names[missing[at]]
             rows = OrderIndex.stored(pages, self._by)
             changed = consolidated(np.concatenate((rest[: self._codes], rest[-1:])))
             updates = changed.take(
@@ -243,7 +243,7 @@ class OrderedWindowsOperator(Operator):
             )
             rows.apply(self._edits(rows, updates))
             self._large.put(name, rows, copies=True)
-            known[asked[at]] = rows
+            known[missing[at]] = rows
         for name, there in zip(new.names, known, strict=True):
             if there is not None and not self._large.holds(name):
                 self._large.touch(name)  # before it is looked at: that reads more of it

@@ -44,7 +44,7 @@ SCAN: Final = 16
 """Up to so many rows alike in the first column, for each that is sought, are compared with it one by one."""
 FEW: Final = 8
 """Up to so many places are bisected in Python, one by one."""
-_MOST: Final = 1 << 40
+_MOST_ROWS: Final = 1 << 40
 """The most rows read at once: more than there are."""
 _NEVER: Final = np.iinfo(np.int64).max
 
@@ -117,7 +117,7 @@ class OrderedGroups:
             kept = own <= limits if last else own >= limits
             owner, rows = owner.compress(kept), rows.compress(kept, axis=1)
         owners, found = [np.empty(0, np.int64)], [np.empty((self._codes + 1, 0), np.int64)]
-        take = min(count, _MOST) + SLACK
+        take = min(count, _MOST_ROWS) + SLACK
         while True:
             more, ends, runs = self._taken(runs, take, last=last)
             is_end, parts_ties = (np.concatenate((np.zeros(len(owner), np.bool_), of_new)) for of_new in ends)

@@ -30,7 +30,7 @@ from tidemill.expressions.windows.bound import (
     Windows,
 )
 from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Offset
-from tidemill.expressions.windows.in_order import adds_up_first_values, looks_at_all
+from tidemill.expressions.windows.in_order import counts_only_first_values, looks_at_all
 from tidemill.renderer.embedded.kernels.codec import float_codes, float_values
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.trace.stored_order import begins_of
@@ -85,7 +85,7 @@ class Reach:
     @staticmethod
     def of(windows: Windows, types: Sequence[DType]) -> Reach | None:
         """Return how far calls reach; None where some reach to an end of the partition, whatever changes."""
-        if looks_at_all(windows, types) or any(map(adds_up_first_values, windows.calls)):
+        if looks_at_all(windows, types) or any(map(counts_only_first_values, windows.calls)):
             return None
         found = Reach()
         for call in windows.calls:

@@ -29,8 +29,8 @@ MOST_BETWEEN: Final = 1 << 12
 
 
 @attrs.frozen
-class RangePartition:
-    """What other ranges of its partition need to know of a range."""
+class RangeSummary:
+    """The summary of a range that the other ranges of its partition need, with the rows at its ends."""
 
     rows: int
     groups: int
@@ -49,8 +49,8 @@ class RangePartition:
 
 
 @attrs.frozen
-class Around:
-    """What there is of a partition around a range."""
+class Surroundings:
+    """The rows and summaries of a partition before and after a range."""
 
     before: tuple[Any, ...]
     """Rows just before it, as matrices."""
@@ -96,9 +96,9 @@ def requested_summaries(windows: Windows, types: Sequence[DType]) -> tuple[Summa
     return tuple(requested)
 
 
-def range_of(
+def summary_of_range(
     rows: OrderIndex, windows: Windows, types: Sequence[DType], requested: Iterable[Summary], interner: Interner
-) -> RangePartition:
+) -> RangeSummary:
     """Return what the other ranges need to know of a range, which is not empty.
 
     The first and the last of them look at least as far as any row before or after does.
@@ -110,7 +110,7 @@ def range_of(
     head = looked_at(rows, range(1), reach, by, types[by.column])[1]
     tail = looked_at(rows, range(n - 1, n), reach, by, types[by.column])[0]
     summarise, counts_groups = summariser(types, interner), reach.counts_groups
-    return RangePartition(
+    return RangeSummary(
         n, rows.groups if counts_groups else 0, rows.between(0, head), rows.between(tail, n), head, n - tail,
         rows.groups_before(np.array([tail])).item() if counts_groups else 0,
         {wanted: rows.before(n, wanted, summarise) for wanted in requested},
@@ -119,7 +119,7 @@ def range_of(
     )  # fmt: skip
 
 
-def around(ranges: Sequence[RangePartition]) -> Iterator[Around]:
+def surroundings_of(ranges: Sequence[RangeSummary]) -> Iterator[Surroundings]:
     """Yield what surrounds each of a partition's ranges, given in their order.
 
     Of those next to it the rows are needed that rows elsewhere look at; where these are all, the next ones' too.
@@ -141,7 +141,7 @@ def around(ranges: Sequence[RangePartition]) -> Iterator[Around]:
         skipped_groups = ranges[low].groups_before_tail if before else 0
         front = {w: [*(s.whole[w] for s in ranges[:low]), *(s.before_tail[w] for s in before[:1])] for w in requested}
         back = {w: [*(s.after_head[w] for s in after[-1:]), *(s.whole[w] for s in ranges[high:])] for w in requested}
-        yield Around(
+        yield Surroundings(
             tuple(s.tail for s in before), tuple(s.head for s in after),
             rows[low] + skipped, groups[low] + skipped_groups, total,
             {w: together(w, values) for w, values in front.items()},
@@ -160,7 +160,7 @@ def _running(counts: Sequence[int]) -> list[int]:
 def values_of(
     windows: Windows,
     types: Sequence[DType],
-    ranges: Sequence[tuple[OrderIndex, Around]],
+    ranges: Sequence[tuple[OrderIndex, Surroundings]],
     interner: Interner,
 ) -> tuple[Codes, Codes]:
     """Return the rows of ranges in their order, with the calls' values; `CallError` has the codes of a row."""
@@ -168,11 +168,11 @@ def values_of(
     assert reach is not None
     excerpts = [
         Excerpt(
-            [*beside.before, *rows.chunks(), *beside.after], sum(codes.shape[1] for codes in beside.before), len(rows),
-            beside.total, beside.rows_before, beside.groups_before, beside.of_rows_before.__getitem__,
-            beside.of_rows_after.__getitem__,
+            [*near.before, *rows.chunks(), *near.after], sum(codes.shape[1] for codes in near.before), len(rows),
+            near.total, near.rows_before, near.groups_before, near.of_rows_before.__getitem__,
+            near.of_rows_after.__getitem__,
         )
-        for rows, beside in ranges
+        for rows, near in ranges
     ]  # fmt: skip
     try:
         return Evaluator(windows, types, reach, interner, ()).values_of(excerpts)
