@@ -345,7 +345,7 @@ class AnOrderIndex(RuleBasedStateMachine):
             copies = data.draw(st.integers(-there, 3).filter(bool))
             if len(after) + copies < 1:
                 copies = 1
-            place = self.partition.place_of(list(row))
+            place = self.partition.position_of(list(row))
             edits.append((place, row, copies))
             after += [row] * copies
             for _ in range(-copies):
@@ -382,7 +382,7 @@ class AnOrderIndex(RuleBasedStateMachine):
         assert list(map(tuple, partition.between(0, len(rows)).T.tolist())) == rows
         assert len(partition) == len(rows)
         for row in rows:
-            assert partition.place_of(list(row)) == rows.index(row)
+            assert partition.position_of(list(row)) == rows.index(row)
         for place in range(0, len(rows) + 1, 3):
             for kind in ("non-null", "greatest", "first non-null", "last"):
                 for found, some in ((partition.before, rows[:place]), (partition.after, rows[place:])):

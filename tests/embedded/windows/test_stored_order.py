@@ -336,10 +336,10 @@ def test_a_partition_in_pages_is_one_in_memory(rows, edits):
     for pair, goes, is_there, asked in edits:
         row = rows[hash(pair) % len(rows)] if is_there or goes else pair
         if goes and len(rows) > 1:
-            partition.apply(Edits(np.array([partition.place_of(list(row))]), np.array([row]).T, np.array([-1])))
+            partition.apply(Edits(np.array([partition.position_of(list(row))]), np.array([row]).T, np.array([-1])))
             rows.remove(row)
         else:
-            partition.apply(Edits(np.array([partition.place_of(list(row))]), np.array([row]).T, np.array([1])))
+            partition.apply(Edits(np.array([partition.position_of(list(row))]), np.array([row]).T, np.array([1])))
             rows = sorted([*rows, row], key=ORDER.key)
         starts = [i for i, (t, _) in enumerate(rows) if not i or rows[i - 1][0] != t]
         assert len(partition) == len(rows) >= partition.in_memory
@@ -351,7 +351,7 @@ def test_a_partition_in_pages_is_one_in_memory(rows, edits):
             assert partition.peers_start(at) == max(s for s in starts if s <= at)
             assert partition.groups_before(at) == sum(s < at for s in starts)
         elif asked == "rows":
-            assert partition.place_of(list(rows[-1])) == rows.index(rows[-1])
+            assert partition.position_of(list(rows[-1])) == rows.index(rows[-1])
     assert partition.between(0, len(rows)).T.tolist() == list(map(list, rows))
     assert partition.in_memory == len(rows)
 

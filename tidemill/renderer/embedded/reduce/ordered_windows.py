@@ -266,21 +266,21 @@ class OrderedWindowsOperator(Operator):
         """Return updates of a partition, in its order, as edits; `CallError` for too many copies of a row."""
         codes, counts = new[: self._codes], new[-1]
         if len(counts) <= FEW:
-            places = np.array([index.place_of(row) for row in codes.T.tolist()])
+            positions = np.array([index.position_of(row) for row in codes.T.tolist()])
             unsure = range(len(counts))
         else:
-            places, there = index.places_of(codes)
+            positions, there = index.positions_of(codes)
             unsure = ((counts < 0) & ~there | (counts > 0) & there | (np.abs(counts) > 1)).nonzero()[0].tolist()
         for i in unsure:
-            self._check_copies(index, places.item(i), codes[:, i], counts.item(i))
-        return Edits(places, codes, counts)
+            self._check_copies(index, positions.item(i), codes[:, i], counts.item(i))
+        return Edits(positions, codes, counts)
 
-    def _check_copies(self, index: OrderIndex, place: int, row: Ints, count: int) -> None:
+    def _check_copies(self, index: OrderIndex, position: int, row: Ints, count: int) -> None:
         """Raise an error where a row would have a negative count, or one that is too large."""
-        if count < 0 and (there := index.copies(place, row, -count)) < -count:
+        if count < 0 and (there := index.copies(position, row, -count)) < -count:
             raise self._negative(row, there + count)
-        last = place + MOST_COPIES - count  # where no copy may be that is there already
-        if count > 0 and last < len(index) and (last < place or index.copies(last, row, 1)):
+        last = position + MOST_COPIES - count  # where no copy may be that is there already
+        if count > 0 and last < len(index) and (last < position or index.copies(last, row, 1)):
             raise CallError(0, row, too_many_copies(count))
 
     def _in_order(self, edits: list[tuple[OrderIndex, Edits]], time: int) -> UpdateArray:

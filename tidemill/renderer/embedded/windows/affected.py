@@ -1,7 +1,7 @@
 """Affected rows: from edits to maximal runs of rows whose values may change, and the rows that their calls look at.
 
 A row that is put in or taken out is the last of one row's frame and the first of another's; between these two all
-values may change, and no others do. For ROWS that is arithmetic on places, for GROUPS on numbers of peer groups, for
+values may change, and no others do. For ROWS that is arithmetic on positions, for GROUPS on numbers of peer groups, for
 RANGE on sort numbers; ranks change as long as later rows have another number of rows, or groups, before. All edits are
 looked at together, each bound of all of them in one call of NumPy.
 """
@@ -35,7 +35,7 @@ from tidemill.renderer.embedded.kernels.codec import float_codes, float_values
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.trace.stored_order import begins_of
 from tidemill.renderer.embedded.windows.chunks import Edits, edited
-from tidemill.renderer.embedded.windows.early_stop import EarlyStop, RowOffsets, decisive, non_null_place
+from tidemill.renderer.embedded.windows.early_stop import EarlyStop, RowOffsets, decisive, non_null_position
 from tidemill.renderer.embedded.windows.frame import plus, prefix_counts, units
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary
@@ -207,17 +207,19 @@ def affected(
         if len(begins) == 1:
             return run
         # What one looks at is edited by no other.
-        touches = (run.first[1:] <= edits.ends.take(last[:-1])) | (run.end[:-1] >= edits.places.take(begins[1:]))
+        touches = (run.first[1:] <= edits.ends.take(last[:-1])) | (run.end[:-1] >= edits.positions.take(begins[1:]))
         if not touches.any():
             return run
         begins = begins[np.concatenate(([True], ~touches))]
 
 
-def looked_at(index: OrderIndex, places: range, reach: Reach, by: OrderColumn, dtype: DType) -> tuple[int, int]:
-    """Return from where to where rows at some places look, these among them; there is a first one."""
-    none = Edits(np.array([places.start]), index.between(places.start, places.start + 1), np.zeros(1, np.int64))
+def looked_at(index: OrderIndex, positions: range, reach: Reach, by: OrderColumn, dtype: DType) -> tuple[int, int]:
+    """Return from where to where rows at some positions look, these among them; there is a first one."""
+    none = Edits(
+        np.array([positions.start]), index.between(positions.start, positions.start + 1), np.zeros(1, np.int64)
+    )
     finder = _Finder(index, none, reach, by, dtype, whole_groups=reach.peers)
-    low, high = finder.whole_groups(none.places, np.array([places.stop]))
+    low, high = finder.whole_groups(none.positions, np.array([positions.stop]))
     first, end = finder.looked_at(_FIRST, _FIRST, low, high)
     return first.item(), end.item()
 
@@ -253,7 +255,7 @@ class _Finder:
     def around(self, edits: Edits, reach: Reach) -> tuple[Ints, Ints]:
         """Return, for each edit, the range of rows whose bounded frames contain its row, before or after."""
         index, size = self._index, self._index.size
-        low, high = edits.places - min(reach.rows[1], size), edits.ends + min(reach.rows[0], size)
+        low, high = edits.positions - min(reach.rows[1], size), edits.ends + min(reach.rows[0], size)
         if reach.peers:
             first, last = self._peers(edits)
             low, high = np.minimum(low, first), np.maximum(high, last)
@@ -273,8 +275,8 @@ class _Finder:
         index = self._index
         if index.peers_by_number:
             numbers = index.order.number(edits.rows[self._by.column])
-            return index.places_of_numbers(numbers), index.places_of_numbers(numbers, right=True)
-        first, last = edits.places.copy(), edits.ends
+            return index.positions_of_numbers(numbers), index.positions_of_numbers(numbers, right=True)
+        first, last = edits.positions.copy(), edits.ends
         peers = index.are_peers(first - 1, edits.rows)
         if peers.any():
             first[peers] = index.peers_start(first.compress(peers) - 1)
@@ -286,19 +288,19 @@ class _Finder:
     def look_for_rows(self, low: Ints, high: Ints, stop: EarlyStop | None) -> None:
         """Widen the ranges of nearby edits to the rows that look up theirs, and to where the edits cease to matter."""
         index, edits, reach = self._index, self._edits, self._reach
-        begins = _begins(edits.places[1:] - edits.ends[:-1] >= TOGETHER).tolist()
+        begins = _begins(edits.positions[1:] - edits.ends[:-1] >= TOGETHER).tolist()
         groups = list(zip(begins, [*begins[1:], len(low)], strict=True))
         for first, end in groups:
-            start, back = edits.places.item(first), edits.ends.item(end - 1)
+            start, back = edits.positions.item(first), edits.ends.item(end - 1)
             bounds = [(low[first:end].min(), high[first:end].max())]
             for column, before, after in reach.non_null:  # rows without a value are counted by no other
                 some = (edits.rows[column, first:end] != NULL).nonzero()[0]
                 if len(some):
-                    one, other = edits.places[first:end].item(some[0]), edits.ends[first:end].item(some[-1])
+                    one, other = edits.positions[first:end].item(some[0]), edits.ends[first:end].item(some[-1])
                     bounds.append(
                         (
-                            non_null_place(index, column, one, after, back=True),
-                            non_null_place(index, column, other, before),
+                            non_null_position(index, column, one, after, back=True),
+                            non_null_position(index, column, other, before),
                         )
                     )
             bounds += [offsets.rows_looking_over(index, start, back, self._edited) for offsets in reach.offsets]
@@ -308,12 +310,12 @@ class _Finder:
         if stop is None or len(groups) > FEW:
             self._widen(low, high, 0, index.size)
             return
-        for first, end, place in self._stops(groups, stop):
+        for first, end, position in self._stops(groups, stop):
             low[first:end], high[first:end] = low[first:end].min(), high[first:end].max()
-            if place is None:
+            if position is None:
                 self._widen(low[first:end], high[first:end], 0, index.size)
             else:
-                start, back = self._not_beyond(place, first, end)
+                start, back = self._not_beyond(position, first, end)
                 low[first:end], high[first:end] = min(low[first], start), max(high[first], back)
 
     def _widen(self, low: Ints, high: Ints, first: int, end: int) -> None:
@@ -324,29 +326,29 @@ class _Finder:
             high[:] = end
 
     def _stops(self, groups: list[tuple[int, int]], stop: EarlyStop) -> Iterator[tuple[int, int, int | None]]:
-        """Iterate over edits, those together whose effects meet, and the place where they cease to matter."""
-        back, places, ends = stop.backwards, self._edits.places, self._edits.ends
+        """Iterate over edits, those together whose effects meet, and the position where they cease to matter."""
+        back, positions, ends = stop.backwards, self._edits.positions, self._edits.ends
         waiting = groups if back else groups[::-1]
         while waiting:
             first, end = waiting.pop()
             while True:
                 limit = -1 if back else sys.maxsize
                 if waiting:
-                    limit = ends.item(waiting[-1][1] - 1) if back else places.item(waiting[-1][0])
-                place = stop.place(self._index, self._edits.part(first, end), limit)
-                if place is not None or not waiting:
+                    limit = ends.item(waiting[-1][1] - 1) if back else positions.item(waiting[-1][0])
+                position = stop.position(self._index, self._edits.part(first, end), limit)
+                if position is not None or not waiting:
                     break
                 more = waiting.pop()
                 first, end = min(first, more[0]), max(end, more[1])
-            yield first, end, place
+            yield first, end, position
 
     def _not_beyond(self, settled: int, first: int, end: int) -> tuple[int, int]:
-        """Return the range of rows near the place where edits cease to matter whose frames may end before it.
+        """Return the range of rows near the position where edits cease to matter whose frames may end before it.
 
         They are the rows that an edit of the last deciding row would affect.
         """
         assert self._reach.endless is not None
-        if self._edits.places.item(first) <= settled <= self._edits.ends.item(end - 1):
+        if self._edits.positions.item(first) <= settled <= self._edits.ends.item(end - 1):
             return settled, settled
         deciding = settled if self._reach.to_last else settled - 1
         row = self._index.between(deciding, deciding + 1)
@@ -372,8 +374,8 @@ class _Finder:
         edits, ends = self._edits, np.append(begins[1:], len(low))
         first, end = low.take(begins), high.take(ends - 1)
         before, sizes = self._index.spans(first, end), end - first
-        at = edits.places + (sizes.cumsum() - sizes - first).repeat(ends - begins)
-        after = edited(before, edits._replace(places=at))
+        at = edits.positions + (sizes.cumsum() - sizes - first).repeat(ends - begins)
+        after = edited(before, edits._replace(positions=at))
         sizes = np.concatenate((sizes, sizes + np.add.reduceat(edits.copies, begins)))
         new, ends = begins_of(np.concatenate((before, after), axis=1), self._index.by), sizes.cumsum()
         new[(ends - sizes).compress(sizes > 0)] = True  # each run begins one
@@ -427,16 +429,16 @@ class _Finder:
     # -- the partition -------------------------------------------------------------------------------------------------
 
     def whole_groups(self, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """Return the places between which the peers of rows are too, where peers matter."""
+        """Return the positions between which the peers of rows are too, where peers matter."""
         return (self._index.peers_start(low), self._index.peers_end(high)) if self._whole_groups else (low, high)
 
-    def _moved(self, places: Ints, groups: int) -> Ints:
-        """Return the places so many peer groups away from where some begin."""
+    def _moved(self, positions: Ints, groups: int) -> Ints:
+        """Return the positions so many peer groups away from where some begin."""
         most = self._index.size
-        return self._index.group_starts(self._index.groups_before(places) + min(max(groups, -most), most))
+        return self._index.group_starts(self._index.groups_before(positions) + min(max(groups, -most), most))
 
     def _by_value(self, numbers: Ints, offset: Offset, nulls: Bools, *, up: bool) -> Ints:
-        """Return the places before the first, or (up) after the last, row that is so far from a value, at the most.
+        """Return the positions before the first, or (up) after the last, row that is so far from a value, at the most.
 
         Rather a few too far than one too near. Of what may be NULL, its peers are within.
         """
@@ -448,7 +450,7 @@ class _Finder:
             moved = ~far(~numbers) if descending else far(numbers)
         if np.count_nonzero(nulls):
             moved = np.maximum(moved, numbers) if up else np.minimum(moved, numbers)
-        return self._index.places_of_numbers(moved, right=up)
+        return self._index.positions_of_numbers(moved, right=up)
 
 
 @lru_cache(typed=True)

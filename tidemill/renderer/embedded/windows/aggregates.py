@@ -50,7 +50,7 @@ _LARGEST_POWER: Final = 1000
 
 
 def aggregate(rows: Partitions, call: AggregateCall) -> Ints:
-    """Return the codes of an aggregate of the frame at each place."""
+    """Return the codes of an aggregate of the frame at each position."""
     return _AGGREGATES[call.aggregate.function](rows, call)
 
 
@@ -105,9 +105,9 @@ def _added_up(rows: Partitions, call: AggregateCall) -> Ints:
     total = _total(rows, call, summed, times=room_of(function, given, output))
 
     def refuse(beyond: Bools) -> None:
-        place = rows.first_wanted(beyond)
-        if place is not None:
-            raise RefusedError(place, "overflow")
+        position = rows.first_wanted(beyond)
+        if position is not None:
+            raise RefusedError(position, "overflow")
 
     return value_codes(function, total, counts, some, (given, output), rows.interner, refuse)
 
@@ -369,7 +369,7 @@ def _lists(rows: Partitions, call: AggregateCall) -> Ints:
     lengths = np.sum([end - start for start, end in parts], axis=0)
     lengths += np.array([len(a) + len(b) for a, b in zip(before_all, after_all, strict=True)]).take(number)
     if lengths.max(initial=0) > MOST_VALUES:
-        raise RefusedError(int(rows.places[wanted][lengths.argmax()]), "overflow")
+        raise RefusedError(int(rows.positions[wanted][lengths.argmax()]), "overflow")
     values = codes.tolist()
     runs = zip(*(zip(start.tolist(), end.tolist(), strict=True) for start, end in parts), strict=True)
     inside = (chain.from_iterable(values[a:b] for a, b in run) for run in runs)

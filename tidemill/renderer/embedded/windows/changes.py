@@ -17,7 +17,7 @@ from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, first_numbers
 from tidemill.renderer.embedded.windows.affected import Reach, Runs, affected, looked_at
-from tidemill.renderer.embedded.windows.chunks import Changed, Edits, edited, places_from
+from tidemill.renderer.embedded.windows.chunks import Changed, Edits, edited, positions_from
 from tidemill.renderer.embedded.windows.early_stop import EarlyStop
 from tidemill.renderer.embedded.windows.evaluate import call_values
 from tidemill.renderer.embedded.windows.frame import Excerpts, Partitions
@@ -135,11 +135,11 @@ class Evaluator:
                 return high, first, end
             count = end - first
 
-    def excerpt(self, index: OrderIndex, places: range, first: int, end: int) -> Excerpt:
-        """Return the rows at ``places`` as an excerpt, with the rows from ``first`` to ``end`` around them."""
+    def excerpt(self, index: OrderIndex, positions: range, first: int, end: int) -> Excerpt:
+        """Return the rows at ``positions`` as an excerpt, with the rows from ``first`` to ``end`` around them."""
         groups = index.groups_before(np.array([first])).item() if self.reach.counts_groups else 0
         return Excerpt(
-            index.slices(first, end), places.start - first, len(places), index.size, first, groups,
+            index.slices(first, end), positions.start - first, len(positions), index.size, first, groups,
             lambda wanted: index.before(first, wanted, self.summarise),
             lambda wanted: index.after(end, wanted, self.summarise),
         )  # fmt: skip
@@ -157,8 +157,8 @@ class Evaluator:
         )
         values = np.empty((len(self.windows.calls), len(codes)), np.int64)
         call_values(Partitions(self.windows, self.types, codes, self.interner, arrays), values)
-        places = places_from(arrays.low, arrays.high - arrays.low)
-        return codes.take(places), values.take(places, axis=1)
+        positions = positions_from(arrays.low, arrays.high - arrays.low)
+        return codes.take(positions), values.take(positions, axis=1)
 
 
 def _arrays_of(
@@ -192,9 +192,9 @@ class Concatenated:
             found = self._columns[column] = np.concatenate([matrix[column] for matrix in self._matrices])
         return found
 
-    def take(self, places: Ints) -> Codes:
-        """Return the rows at some places."""
-        return np.array([self[column].take(places) for column in range(len(self._matrices[0]))])
+    def take(self, positions: Ints) -> Codes:
+        """Return the rows at some positions."""
+        return np.array([self[column].take(positions) for column in range(len(self._matrices[0]))])
 
 
 # -- before and after edits --------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def _divided_runs(index: OrderIndex, edits: Edits, runs: Runs) -> Iterator[_Runs
         return
     ends = (runs.end - runs.first).cumsum()
     low, count = 0, len(ends)
-    firsts = [*runs.edits.tolist(), len(edits.places)]
+    firsts = [*runs.edits.tolist(), len(edits.positions)]
     while low < count:
         before = ends.item(low - 1) if low else 0
         high = max(int(ends.searchsorted(before + RUN_ROWS_AT_ONCE, "right")), low + 1)
@@ -280,28 +280,28 @@ class _BeforeAndAfter:
             differs &= evaluated.take(old)
         changes = np.ones(len(self), np.bool_)
         changes[old] = changes[new] = differs
-        places = changes.nonzero()[0]
-        gone = int(places.searchsorted(self._before))
-        source = np.concatenate((places[:gone], self._source.take(places[gone:] - self._before)))
-        rows = np.empty((len(kept) + len(values), len(places)), np.int64)
+        positions = changes.nonzero()[0]
+        gone = int(positions.searchsorted(self._before))
+        source = np.concatenate((positions[:gone], self._source.take(positions[gone:] - self._before)))
+        rows = np.empty((len(kept) + len(values), len(positions)), np.int64)
         for row, column in zip(rows, kept, strict=False):
             self._matrices[column].take(source, out=row, mode="clip")
-        values.take(places, axis=1, out=rows[len(kept) :], mode="clip")
+        values.take(positions, axis=1, out=rows[len(kept) :], mode="clip")
         return Changed(rows, gone)
 
 
 def _moved(batch: Sequence[_RunsOfPartition]) -> Edits:
-    """Return the edits with their places among the rows of the excerpts."""
+    """Return the edits with their positions among the rows of the excerpts."""
     found, start = list[Edits](), 0
     for _, edits, runs, _ in batch:
         sizes = runs.end - runs.first
         ends = sizes.cumsum() + start
         moved = ends - sizes - runs.first
         if len(moved) > 1:
-            moved = moved.repeat(run_lengths(runs.edits, len(edits.places)))
-        found.append(edits._replace(places=edits.places + moved))
+            moved = moved.repeat(run_lengths(runs.edits, len(edits.positions)))
+        found.append(edits._replace(positions=edits.positions + moved))
         start = ends.item(-1)
     if len(found) == 1:
         return found[0]
-    places, rows, copies = zip(*found, strict=True)
-    return Edits(np.concatenate(places), np.concatenate(rows, axis=1), np.concatenate(copies))
+    positions, rows, copies = zip(*found, strict=True)
+    return Edits(np.concatenate(positions), np.concatenate(rows, axis=1), np.concatenate(copies))

@@ -1,6 +1,6 @@
-"""The values of window calls at places of sorted rows: ranks, offsets, and values in frames; aggregates are beside.
+"""The values of window calls at positions of sorted rows: ranks, offsets, and values in frames; aggregates are beside.
 
-The same code evaluates partitions computed whole and excerpts of large ones, at the places that are to be evaluated.
+The same code evaluates partitions computed whole and excerpts of large ones, at the positions that are to be evaluated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def recompute(windows: Windows, types: Sequence[DType], given: GivenRows, intern
     """Return each row of some partitions, as often as its count says, and the calls' values for it.
 
     Of the rows' columns the types are given. What is returned, in the windows' order, is which of the rows it is, and
-    the codes of each call's values. `CallError` has the place among the rows given.
+    the codes of each call's values. `CallError` has the position among the rows given.
     """
     ordered = in_order(windows, types, given, interner)
     values = np.empty((len(windows.calls), len(ordered.source)), np.int64)
@@ -42,26 +42,26 @@ def recompute(windows: Windows, types: Sequence[DType], given: GivenRows, intern
 
 
 def call_values(rows: Partitions, values: Codes) -> None:
-    """Write the codes of each call's value at each place; `CallError` has the place among the rows given."""
+    """Write the codes of each call's value at each position; `CallError` has the position among the rows given."""
     for number, call in enumerate(rows.windows.calls):
         try:
             values[number] = _CALLS[type(call)](rows, call)
         except RefusedError as refused:
-            raise CallError(number, int(rows.source[refused.place]), refused.reason) from None
+            raise CallError(number, int(rows.source[refused.position]), refused.reason) from None
 
 
 # -- ranks -------------------------------------------------------------------------------------------------------------
 
 
 def _ranking(rows: Partitions, call: RankingCall) -> Ints:
-    """Return the codes of a ranking function at each place."""
+    """Return the codes of a ranking function at each position."""
     if call.buckets is not None:
         return _ntile(rows, rows.argument(call.buckets))
     return _RANKINGS[call.function](rows)
 
 
 def _row_number(rows: Partitions) -> Ints:
-    return rows.places - (rows.origin - 1)
+    return rows.positions - (rows.origin - 1)
 
 
 def _rank(rows: Partitions) -> Ints:
@@ -89,10 +89,10 @@ _RANKINGS: Final[dict[str, Callable[[Partitions], Ints]]] = {
 def _ntile(rows: Partitions, buckets: Ints) -> Ints:
     non_null = _at_least_one(buckets)
     size, larger = np.divmod(rows.totals, np.where(non_null, buckets, 1))
-    place = rows.places - rows.origin
+    position = rows.positions - rows.origin
     in_larger = larger * (size + 1)
-    after = larger + (place - in_larger) // np.maximum(size, 1)
-    return np.where(non_null, np.where(place < in_larger, place // (size + 1), after) + 1, NULL)
+    after = larger + (position - in_larger) // np.maximum(size, 1)
+    return np.where(non_null, np.where(position < in_larger, position // (size + 1), after) + 1, NULL)
 
 
 def _at_least_one(codes: Ints) -> Ints:
@@ -100,8 +100,8 @@ def _at_least_one(codes: Ints) -> Ints:
     non_null: Ints = codes != NULL
     below = non_null & (codes < 1)
     if below.any():
-        place = int(below.argmax())
-        raise RefusedError(place, f"{codes[place]}: {BELOW_ONE}")
+        position = int(below.argmax())
+        raise RefusedError(position, f"{codes[position]}: {BELOW_ONE}")
     return non_null
 
 
@@ -109,22 +109,22 @@ def _at_least_one(codes: Ints) -> Ints:
 
 
 def _value_at_offset(rows: Partitions, call: OffsetCall) -> Ints:
-    """Return the codes of the value in another row of the partition, or of the default, at each place."""
+    """Return the codes of the value in another row of the partition, or of the default, at each position."""
     codes, default = rows.codes(call.column), rows.argument(call.default)
     if isinstance(call.offset, BoundLiteral) and call.offset.value is not None and not call.ignore_nulls:
         far = min(max(call.offset.value, -len(rows)), len(rows)) * (1 if call.function == "lead" else -1)
-        places = rows.places + far
-        inside = places >= rows.first if far < 0 else places < rows.end
-        return np.where(inside, codes.take(places, mode="clip"), default)
+        positions = rows.positions + far
+        inside = positions >= rows.first if far < 0 else positions < rows.end
+        return np.where(inside, codes.take(positions, mode="clip"), default)
     offsets = rows.argument(call.offset)
     far = np.minimum(np.maximum(offsets, -_FARTHEST), _FARTHEST)
     distance = far if call.function == "lead" else -far
     if call.ignore_nulls and (rows.excerpts is not None or rows.non_null(call.column) is not None):
         found, inside = _value_counted(rows, call, codes, distance)
     else:
-        places = rows.places + distance
-        inside = (places >= rows.first) & (places < rows.end)
-        found = codes.take(places, mode="clip")
+        positions = rows.positions + distance
+        inside = (positions >= rows.first) & (positions < rows.end)
+        found = codes.take(positions, mode="clip")
     result = np.where(inside, found, default)
     return np.where(offsets == NULL, NULL, result) if (offsets == NULL).any() else result
 
@@ -163,15 +163,15 @@ class _End(NamedTuple):
     counts: Ints
     """How many these are."""
 
-    def at(self, rows: Partitions, places: Ints) -> tuple[Ints, Bools]:
-        """Return for each row the value at one of the places, NULL where there is none, and whether there is one."""
+    def at(self, rows: Partitions, positions: Ints) -> tuple[Ints, Bools]:
+        """Return for each row the value at one of the positions, NULL where there is none, and whether there is one."""
         counts = self.counts.repeat(rows.sizes)
-        some = (places >= 0) & (places < counts)
-        return np.where(some, self.codes[rows.number, np.where(some, places, 0)], NULL), some
+        some = (positions >= 0) & (positions < counts)
+        return np.where(some, self.codes[rows.number, np.where(some, positions, 0)], NULL), some
 
 
 def _value_in_frame(rows: Partitions, call: ValueCall) -> Ints:
-    """Return the codes of the value in one row of the frame at each place, NULL where the frame has no such row."""
+    """Return the codes of the value in one row of the frame at each position, NULL where the frame has no such row."""
     codes, parts = rows.codes(call.column), frame_parts(rows, call.frame)
     non_null = rows.non_null(call.column) if call.ignore_nulls else None
     if non_null is not None:  # rows without a value do not count: so number those that have one
@@ -192,7 +192,7 @@ def _value_in_frame(rows: Partitions, call: ValueCall) -> Ints:
 
 
 def _at(codes: Ints, parts: list[Part], ranks: Ints) -> tuple[Ints, Bools]:
-    """Return the code at a place in each frame, NULL where it has no such place, and whether it has."""
+    """Return the code at a position in each frame, NULL where it has no such position, and whether it has."""
     result, found = np.full(len(ranks), NULL), np.zeros(len(ranks), np.bool_)
     for start, end in parts if len(codes) else ():
         inside = (ranks >= 0) & (ranks < end - start)
@@ -205,8 +205,8 @@ def _at(codes: Ints, parts: list[Part], ranks: Ints) -> tuple[Ints, Bools]:
 def _last(rows: Partitions, ends: tuple[_End, _End] | None, result: Ints, found: Bools) -> Ints:
     if ends is None:
         return result
-    places = np.zeros(len(rows), np.int64)
-    (before, some_before), (after, some_after) = (end.at(rows, places) for end in ends)
+    positions = np.zeros(len(rows), np.int64)
+    (before, some_before), (after, some_after) = (end.at(rows, positions) for end in ends)
     return np.where(some_after, after, np.where(some_before & ~found, before, result))
 
 

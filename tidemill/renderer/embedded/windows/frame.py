@@ -1,8 +1,8 @@
-"""Sorted rows of partitions, and the frame of each row: the ranges of places that it is made of.
+"""Sorted rows of partitions, and the frame of each row: the ranges of positions that it is made of.
 
-A place is where in the rows a row is. A frame is one range, from a bound to another, and at most three where it leaves
-rows out. ROWS bounds are arithmetic on places, GROUPS bounds on the starts of peer groups; RANGE bounds are found among
-the sorted values of the order.
+A position is the number of a row in the order. A frame is one range, from a bound to another, and at most three where it
+leaves rows out. ROWS bounds are arithmetic on positions, GROUPS bounds on the starts of peer groups; RANGE bounds are
+found among the sorted values of the order.
 """
 
 from __future__ import annotations
@@ -33,17 +33,31 @@ from tidemill.renderer.embedded.kernels.codec import (
 )
 from tidemill.renderer.embedded.kernels.long_decimals import large_places, values_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints, first_numbers, largest
-from tidemill.renderer.embedded.windows.chunks import places_from
+from tidemill.renderer.embedded.windows.chunks import positions_from
 from tidemill.renderer.embedded.windows.ordering import OrderedRows, run_lengths
 from tidemill.renderer.embedded.windows.summaries import Summary, together
 
 __all__ = [
-    "Columns", "Excerpts", "Part", "Partitions", "RefusedError", "frame_bounds", "frame_parts", "has_its_row", "hole",
-    "is_around", "over_groups", "plus", "positions", "prefix_counts", "range_bound", "units",
+    "Columns",
+    "Excerpts",
+    "Part",
+    "Partitions",
+    "RefusedError",
+    "frame_bounds",
+    "frame_parts",
+    "has_its_row",
+    "hole",
+    "insertion_points",
+    "is_around",
+    "over_groups",
+    "plus",
+    "prefix_counts",
+    "range_bound",
+    "units",
 ]  # fmt: skip
 
 Part: TypeAlias = tuple[Ints, Ints]
-"""For each place a run of places: its start and its end, never before its start."""
+"""For each position a run of positions: its start and its end, never before its start."""
 _GREATEST: Final = 2**63 - 1
 _FARTHEST: Final = 2 * NULL
 """An offset that leads beyond every number, wherever it starts."""
@@ -54,11 +68,11 @@ _FEW: Final = 4
 
 
 class RefusedError(Exception):
-    """A call has no value at a place, and why."""
+    """A call has no value at a position, and why."""
 
-    def __init__(self, place: int, reason: str) -> None:
-        super().__init__(place, reason)
-        self.place = place
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(position, reason)
+        self.position = position
         self.reason = reason
 
 
@@ -74,11 +88,11 @@ class Excerpts(NamedTuple):
     """Some adjacent rows of each of some partitions, and what there is around them."""
 
     starts: Ints
-    """The places at which partitions begin."""
+    """The positions at which partitions begin."""
     given: Ints
     """How many rows are given, of each partition."""
     low: Ints
-    """From which place on calls are evaluated, of each partition; the rows before are only looked at."""
+    """From which position on calls are evaluated, of each partition; the rows before are only looked at."""
     high: Ints
     rows: Ints
     """How many rows are before those given."""
@@ -95,7 +109,7 @@ class Partitions:
     """Rows sorted by partition and in it by the order, each copy a row.
 
     Given in any order, with that in which they are; or in it, as an excerpt of each partition. Where calls
-    are ``evaluated`` at some places only, the values at others are not used: what frames lack there is no error.
+    are ``evaluated`` at some positions only, the values at others are not used: what frames lack there is no error.
     """
 
     def __init__(
@@ -127,14 +141,14 @@ class Partitions:
 
     @cached_property
     def source(self) -> Ints:
-        """Which of the rows given is at each place."""
-        return self.places if isinstance(self._ordered, Excerpts) else self._ordered.source
+        """Which of the rows given is at each position."""
+        return self.positions if isinstance(self._ordered, Excerpts) else self._ordered.source
 
     # -- where partitions and peers begin and end ----------------------------------------------------------------------
 
     @cached_property
-    def places(self) -> Ints:
-        """Every place, from 0 on."""
+    def positions(self) -> Ints:
+        """Every position, from 0 on."""
         return first_numbers(len(self))
 
     @cached_property
@@ -159,12 +173,12 @@ class Partitions:
 
     @cached_property
     def end(self) -> Ints:
-        """The place after the last of each row's partition."""
+        """The position after the last of each row's partition."""
         return (self.starts + self.sizes).repeat(self.sizes)
 
     @cached_property
     def peer_starts(self) -> Ints:
-        """The places at which peer groups begin."""
+        """The positions at which peer groups begin."""
         if not isinstance(self._ordered, Excerpts):
             return self._ordered.peer_starts
         begins = np.zeros(len(self), np.bool_)
@@ -187,17 +201,17 @@ class Partitions:
     @cached_property
     def group(self) -> Ints:
         """The number of each row's peer group, counted through all partitions."""
-        return self.places if self._all_begin else np.arange(len(self.peer_starts)).repeat(self.peer_sizes)
+        return self.positions if self._all_begin else np.arange(len(self.peer_starts)).repeat(self.peer_sizes)
 
     @cached_property
     def peer_first(self) -> Ints:
         """Where each row's peer group begins."""
-        return self.places if self._all_begin else self.peer_starts.repeat(self.peer_sizes)
+        return self.positions if self._all_begin else self.peer_starts.repeat(self.peer_sizes)
 
     @cached_property
     def peer_end(self) -> Ints:
-        """The place after the last of each row's peer group."""
-        return self.places + 1 if self._all_begin else (self.peer_starts + self.peer_sizes).repeat(self.peer_sizes)
+        """The position after the last of each row's peer group."""
+        return self.positions + 1 if self._all_begin else (self.peer_starts + self.peer_sizes).repeat(self.peer_sizes)
 
     @cached_property
     def groups_before(self) -> Ints:
@@ -206,10 +220,10 @@ class Partitions:
 
     @cached_property
     def groups(self) -> Partitions:
-        """The same partitions with a row for each peer group, of which only the places are known."""
-        places = np.arange(len(self.peer_starts))
+        """The same partitions with a row for each peer group, of which only the positions are known."""
+        positions = np.arange(len(self.peer_starts))
         evaluated = None if self.evaluated is None else np.logical_or.reduceat(self.evaluated, self.peer_starts)
-        ordered = OrderedRows(places, self.groups_before, places)
+        ordered = OrderedRows(positions, self.groups_before, positions)
         return Partitions(
             self.windows, self.types, np.empty((0, 0), np.int64), self.interner, ordered, evaluated=evaluated
         )
@@ -230,7 +244,7 @@ class Partitions:
         """How many rows each row's partition has in all."""
         return (self.sizes if self.excerpts is None else self.excerpts.sizes).repeat(self.sizes)
 
-    # -- which places are evaluated ------------------------------------------------------------------------------------
+    # -- which positions are evaluated --------------------------------------------------------------------------------
 
     @cached_property
     def evaluated(self) -> Bools | None:
@@ -244,12 +258,12 @@ class Partitions:
 
     @cached_property
     def wanted(self) -> Ints | None:
-        """The places of the rows to evaluate; None where these are all. Others may have any value."""
+        """The positions of the rows to evaluate; None where these are all. Others may have any value."""
         evaluated = self.evaluated
         return None if evaluated is None or evaluated.all() else evaluated.nonzero()[0]
 
     def first_wanted(self, marks: Bools) -> int | None:
-        """Return the first marked place that is evaluated; None for none."""
+        """Return the first marked position that is evaluated; None for none."""
         if self.evaluated is not None:
             marks = marks & self.evaluated
         return int(marks.argmax()) if marks.any() else None
@@ -288,7 +302,7 @@ class Partitions:
     # -- columns -------------------------------------------------------------------------------------------------------
 
     def codes(self, column: int) -> Ints:
-        """Return the codes of a column at each place."""
+        """Return the codes of a column at each position."""
         found = self._columns.get(column)
         if found is None:
             codes = self._codes[column]
@@ -296,7 +310,7 @@ class Partitions:
         return found
 
     def argument(self, argument: Argument) -> Ints:
-        """Return the codes of an argument at each place, or the one that is at all."""
+        """Return the codes of an argument at each position, or the one that is at all."""
         if isinstance(argument, int):
             return self.codes(argument)
         value = argument.value
@@ -312,7 +326,7 @@ class Partitions:
 
 
 def prefix_counts(marks: Bools) -> Ints:
-    """Return how many marks are set before each place, and before the end.
+    """Return how many marks are set before each position, and before the end.
 
     >>> prefix_counts(np.array([True, False, True]))
     array([0, 1, 1, 2])
@@ -326,7 +340,7 @@ def prefix_counts(marks: Bools) -> Ints:
 
 
 def frame_parts(rows: Partitions, frame: Frame) -> list[Part]:
-    """Return each row's frame as runs of places one after another, which may be empty."""
+    """Return each row's frame as runs of positions one after another, which may be empty."""
     found = rows.frames.get(frame)
     if found is None:
         found = rows.frames[frame] = _parts(rows, frame)
@@ -340,8 +354,8 @@ def _parts(rows: Partitions, frame: Frame) -> list[Part]:
     low, high = hole(rows, frame)
     parts = [(start, np.maximum(np.minimum(low, end), start))]
     if frame.exclusion == "ties":
-        inside = (start <= rows.places) & (rows.places < end)
-        parts.append((rows.places, rows.places + inside))
+        inside = (start <= rows.positions) & (rows.positions < end)
+        parts.append((rows.positions, rows.positions + inside))
     parts.append((np.minimum(np.maximum(high, start), end), end))
     return parts
 
@@ -356,7 +370,7 @@ def frame_bounds(rows: Partitions, frame: Frame) -> Part:
 def hole(rows: Partitions, frame: Frame) -> Part:
     """Return what a frame leaves out around each row: the row itself, or all its peers."""
     if frame.exclusion == "current row":
-        return rows.places, rows.places + 1
+        return rows.positions, rows.positions + 1
     return rows.peer_first, rows.peer_end
 
 
@@ -399,10 +413,10 @@ def _bound(rows: Partitions, frame: Frame, offset: Offset, *, end: bool) -> Ints
     assert isinstance(offset, int)
     if frame.mode == "rows":
         far = min(max(offset, -len(rows)), len(rows))
-        places = rows.places + (far + end)
+        positions = rows.positions + (far + end)
         if far > 0:
-            places = np.minimum(places, rows.end)
-        return np.maximum(places, rows.first) if far + end < 0 else places
+            positions = np.minimum(positions, rows.end)
+        return np.maximum(positions, rows.first) if far + end < 0 else positions
     if offset == 0:
         return rows.peer_end if end else rows.peer_first
     groups = len(rows.peer_starts)
@@ -439,7 +453,7 @@ def range_bound(rows: Partitions, offset: Offset, *, end: bool) -> Ints:
         bounds = (-moved if by.descending else moved) - (not end)
     else:
         bounds = plus(values, _far(offset, dtype, end=end))
-    found = _positions_in_own(starts, values, bounds, excerpts)
+    found = _insertion_points_in_own(starts, values, bounds, excerpts)
     if non_null is None:
         return found
     result = np.where(non_null, 0, rows.peer_end if end else rows.peer_first)
@@ -504,18 +518,18 @@ def _moved(codes: Ints, offset: Offset, dtype: DType, interner: Interner, *, up:
     return np.array(ranks, np.int64).take(inverse)
 
 
-def _positions_in_own(starts: Ints, values: Ints, bounds: Ints, excerpts: Excerpts | None) -> Ints:
-    """Return what `positions` does of a bound for each of the values, in its own group; groups begin at ``starts``.
+def _insertion_points_in_own(starts: Ints, values: Ints, bounds: Ints, excerpts: Excerpts | None) -> Ints:
+    """Return the `insertion_points` of a bound for each of the values, in its own group; groups begin at ``starts``.
 
-    Of rows of an excerpt that are only looked at it may be their own place.
+    Of rows of an excerpt that are only looked at it may be their own position.
     """
     sizes = run_lengths(starts, len(values))
     low, high = (starts, starts + sizes) if excerpts is None else (excerpts.low, excerpts.high)
     found = first_numbers(len(values)).copy()
     if len(starts) > _FEW:
-        at = places_from(low, high - low)
+        at = positions_from(low, high - low)
         number = np.arange(len(starts)).repeat(sizes)
-        found[at] = positions(number, values, number.take(at), bounds.take(at))
+        found[at] = insertion_points(number, values, number.take(at), bounds.take(at))
         return found
     groups = zip(pairwise([*starts.tolist(), len(values)]), low.tolist(), high.tolist(), strict=True)
     for (start, end), first, last in groups:
@@ -523,10 +537,10 @@ def _positions_in_own(starts: Ints, values: Ints, bounds: Ints, excerpts: Excerp
     return found
 
 
-def positions(groups: Ints, values: Ints, of: Ints, bounds: Ints) -> Ints:
+def insertion_points(groups: Ints, values: Ints, of: Ints, bounds: Ints) -> Ints:
     """Return where, in values sorted by group and then by themselves, those of a group that are at most a bound end.
 
-    >>> positions(np.array([0, 0, 1]), np.array([5, 7, 1]), np.array([1, 0, 0]), np.array([0, 5, 6]))
+    >>> insertion_points(np.array([0, 0, 1]), np.array([5, 7, 1]), np.array([1, 0, 0]), np.array([0, 5, 6]))
     array([2, 1, 1])
     """
     if not len(values):

@@ -34,14 +34,14 @@ class GivenRows(NamedTuple):
 
 
 class OrderedRows(NamedTuple):
-    """Rows sorted by partition and in it by the order, each copy a row. A place is where in them a row is."""
+    """Rows sorted by partition and in it by the order, each copy a row. A position is where in them a row is."""
 
     source: Ints
-    """Which of the rows given is at each place."""
+    """Which of the rows given is at each position."""
     starts: Ints
-    """The places at which partitions begin."""
+    """The positions at which partitions begin."""
     peer_starts: Ints
-    """The places at which peer groups begin."""
+    """The positions at which peer groups begin."""
     all_differ: bool = False
     """Whether no two of them are equal, as far as that is known."""
 
