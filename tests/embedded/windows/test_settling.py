@@ -1,4 +1,4 @@
-"""A change that a frame without a bound does not notice costs a search, not the rows after it."""
+"""A change that an unbounded frame does not notice costs a search, not the rows after it."""
 
 from decimal import Decimal
 from typing import Any

@@ -146,7 +146,7 @@ def _without_a_bound(call: ValueCall | AggregateCall) -> str | None:
             reason = f"nth_value, but of at most {MOST_OF_FIRST} rows,"
     elif call.distinct and call.function not in ONCE_IS_ENOUGH and not counts_only_first_values(call):
         reason = f"{call.function}(DISTINCT ...) with EXCLUDE"
-    return None if reason is None else f"{reason} over a frame without a bound"
+    return None if reason is None else f"{reason} over a frame unbounded on one side"
 
 
 def _is_long(dtype: DType) -> bool:

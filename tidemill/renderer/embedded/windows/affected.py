@@ -114,7 +114,7 @@ class Reach:
         )
 
     def early_stop(self, summarise: Summarise) -> EarlyStop | None:
-        """Return what finds where edits cease to matter to frames without a bound, if that can be found."""
+        """Return what finds where edits cease to matter to unbounded frames, if that can be found."""
         if not self.decisive or self.to_first == self.to_last:
             return None
         return EarlyStop(tuple(dict.fromkeys(self.decisive)), summarise, self.to_last)
@@ -319,7 +319,7 @@ class _Finder:
                 low[first:end], high[first:end] = min(low[first], start), max(high[first], back)
 
     def _widen(self, low: Ints, high: Ints, first: int, end: int) -> None:
-        """Move bounds on to the ends to which frames without a bound are reached."""
+        """Move bounds on to the ends to which unbounded frames are reached."""
         if self._reach.to_last:
             low[:] = first
         if self._reach.to_first:

@@ -2,9 +2,9 @@
 
 The value over a frame that is unbounded on one side is decided by a summary of all rows up to some position. If that is
 the same before and after an edit (another row is the extreme, or edits cancel out), so are the values of all rows
-beyond that see this position: all but rows whose frames end before it, and the peers of the row there under EXCLUDE GROUP or TIES.
-Other calls look up a row so many non-NULL values away, or at an offset from a column. The summaries of chunks (counts
-of values, least and greatest offset) find these rows without reading all of them.
+beyond that see this position: all but rows whose frames end before it, and the peers of the row there under EXCLUDE
+GROUP or TIES. Other calls look up a row some non-NULL values away, or at an offset from a column. The
+summaries of chunks (counts of values, least and greatest offset) find these rows without reading all of them.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class EarlyStop(NamedTuple):
         return [some for some in found if some.old != some.new]
 
     def _merged(self, wanted: Summary, inside: Any, outside: Any) -> Any:
-        """Return two summaries merged, in row order; ``inside`` is of rows nearer the side without a bound."""
+        """Return two summaries merged, in row order; ``inside`` is of rows nearer the unbounded side."""
         return together(wanted, (outside, inside) if self.backwards else (inside, outside))
 
     def _unequal(self, differing: list[_Differing], more: Sequence[Any]) -> list[_Differing]:

@@ -1,6 +1,6 @@
 """Sorted rows of partitions, and the frame of each row: the ranges of positions that it is made of.
 
-A position is the number of a row in the order. A frame is one range, from a bound to another, and at most three where it
+A position is the number of a row in the order. A frame is one range, from a bound to another, and at most three if it
 leaves rows out. ROWS bounds are arithmetic on positions, GROUPS bounds on the starts of peer groups; RANGE bounds are
 found among the sorted values of the order.
 """
@@ -268,7 +268,7 @@ class Partitions:
             marks = marks & self.evaluated
         return int(marks.argmax()) if marks.any() else None
 
-    # -- what is not here, of frames without a bound -------------------------------------------------------------------
+    # -- rows outside of the excerpt, in unbounded frames --------------------------------------------------------------
 
     def goes_beyond(self, frame: Frame) -> bool:
         """Return whether frames may have rows that are not here."""

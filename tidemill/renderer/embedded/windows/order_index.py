@@ -1,10 +1,10 @@
 """The order index of a large partition: chunks of sorted rows, and a directory with what is known of each.
 
 A position is the number of a row in the order, from 0 on. The directory has the first sort number of each chunk, and
-running counts of its rows and peer groups; chunks keep summaries of their columns. So a row is found,
-a position or a peer group counted, rows are put in or taken out and a range is summarised at the cost of a chunk or two
-and of the directory, which is short. Chunks are replaced, not written to: what was read from them stays, and a list of them is
-all it takes to undo a step. Chunks that are spilled are read when they are looked at first.
+running counts of its rows and peer groups; chunks keep summaries of their columns. So a row is
+found, a position or a peer group counted, rows are put in or taken out and a range is summarised at the cost of a chunk
+or two and of the directory, which is short. Chunks are replaced, not written to: what was read from them stays, and a
+list of them is all it takes to undo a step. Chunks that are spilled are read when they are looked at first.
 """
 
 from __future__ import annotations
