@@ -392,7 +392,7 @@ class AnOrderIndex(RuleBasedStateMachine):
                     assert found(place, wanted, made) == expected
         for t in range(-1, 7):
             for right, expected in ((False, sum(r[0] < t for r in rows)), (True, sum(r[0] <= t for r in rows))):
-                assert partition.places_of_numbers(np.array([t, t]), right=right).tolist() == [expected] * 2
+                assert partition.positions_of_numbers(np.array([t, t]), right=right).tolist() == [expected] * 2
 
 
 TestAnOrderIndex = AnOrderIndex.TestCase

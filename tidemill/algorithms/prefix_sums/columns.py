@@ -14,7 +14,7 @@ from tidemill.boundary.rows import python_values
 from tidemill.expressions.table_functions import Column, Ints, ListColumn
 
 _FEW: Final = 4
-"""Up to so many lists, searching each by itself beats searching all at once."""
+"""Up to how many lists searching each by itself beats searching all at once."""
 
 
 def arrow_of(column: Column) -> pa.Array:

@@ -95,7 +95,7 @@ class UserCombiner(InPython):
 
 @attrs.frozen
 class Concatenation(InPython):
-    """The list of all values, NULLs among them, or of the first or the last so many."""
+    """The list of all values, NULLs among them, or of the first or the last few."""
 
     types: tuple[DType, ...]
     first: int | None = None

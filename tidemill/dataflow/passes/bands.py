@@ -67,9 +67,9 @@ def band_of(conditions: Iterable[Bound], width: int) -> Band | None:
 
 
 def distances(condition: Bound) -> Iterator[tuple[int, int, int]]:
-    """Iterate over what a condition says of how far columns are apart: one, another, and a number.
+    """Iterate over what a condition says of how far columns are apart: one, another, and a number of units.
 
-    The first has at least the value of the other plus so many units, where the condition is true.
+    The first has at least the value of the other plus that number, where the condition is true.
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.schema import Schema
@@ -209,7 +209,7 @@ def _as_it_stands(function: str, left: Bound, right: Bound, width: int) -> list[
 
 
 def _moving(by: BoundLiteral, dtype: DType) -> float | Interval | None:
-    """Return by how much a literal moves values of a type, where that is not so many units."""
+    """Return by how much a literal moves values of a type, where that is no whole number of units."""
     if isinstance(by.value, Interval) and by.dtype == MONTHS:
         return by.value
     return by.value if dtype == FLOAT64 and isinstance(by.value, float) and math.isfinite(by.value) else None
@@ -223,7 +223,7 @@ def _is_plain(dtype: DType) -> bool:
 # -- sums of columns and whole numbers --------------------------------------------------------------------------------
 
 _UNITS: Final = {INT32: INT64, INT64: INT64, DATE: DAYS, TIMESTAMP: MICROSECONDS}
-"""The types whose values are so many units, and what these are."""
+"""The types whose values are whole numbers of a unit, and what that is."""
 _Part: TypeAlias = tuple[Bound, int]
 
 

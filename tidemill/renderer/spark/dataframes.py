@@ -253,7 +253,7 @@ def updates_of(spark: SparkSession, node: Node, lines: list[tuple[Any, ...]], mo
 
 
 def table_of(schema: Schema, data: DataFrame, whole: int) -> tuple[pa.Table, list[pa.ChunkedArray]]:
-    """Return a DataFrame's first columns as a table of the schema, and so many columns of whole numbers after them."""
+    """Return a DataFrame's first columns as a table of the schema, and the ``whole`` columns of integers after them."""
     table = data.toArrow()
     arrays = [_cast(table.column(i), f.dtype) for i, f in enumerate(schema)]
     rest = [_cast(table.column(len(schema) + i), INT64) for i in range(whole)]

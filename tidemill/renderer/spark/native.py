@@ -52,9 +52,9 @@ _OF_ROWS: Final = {"min": "min", "max": "max", "list": "collect_list"}
 _EXACT: Final = 2**53
 _MASK: Final = (1 << 32) - 1
 _SHUFFLED_CELLS: Final = 1 << 23
-"""Up to so many values, what is stored is shuffled with what comes: sooner done than a job to see what that touches."""
+"""Up to how many values stored ones are shuffled with new ones: sooner done than a job to see what these touch."""
 _DIGITS: Final = 17
-"""Decimals of so many digits times a count still have room to be added up in 38."""
+"""Decimals of how many digits times a count still have room to be added up in 38."""
 
 
 def distinct(frame: Frame) -> Frame:

@@ -31,7 +31,7 @@ from tidemill.renderer.spark.scalars import native_sql
 from tidemill.renderer.spark.types import sql_type
 
 _SLIDING: Final = 32
-"""Up to so many rows of a frame that moves at both ends, adding them up anew for each row is as quick as anything."""
+"""Up to how many rows of a frame that moves at both ends adding them up anew for each row is as quick as anything."""
 _GREATEST_INT: Final = 2**31 - 1
 
 

@@ -76,7 +76,7 @@ class Step:
     as_they_come = False
     """Whether outputs of rows that are there once each, equal ones too, are not consolidated."""
     loops_in_driver = 0
-    """Up to so many updates that come into it, the driver takes a loop."""
+    """Up to how many updates that enter it the driver takes a loop."""
 
     def __init__(
         self,

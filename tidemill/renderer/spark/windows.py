@@ -16,7 +16,7 @@ from tidemill.renderer.spark.tasks import applied
 from tidemill.renderer.spark.window_tasks import WindowsKernel
 
 _FEW_KEYS: Final = 100_000
-"""Up to so many partitions, their keys go to where stored rows are; beyond, these go to where the keys are."""
+"""Up to how many partitions their keys go to where stored rows are; beyond, these go to where the keys are."""
 
 
 def changed_windows(

@@ -26,9 +26,9 @@ from tidemill.renderer.embedded.kernels.codec import Interner, decoder
 from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray
 
 FEW_ROWS: Final = 4
-"""Up to so many rows, Python beats kernels."""
+"""Up to how many rows Python beats kernels."""
 _MANY: Final = 50
-"""So many calls in an expression are not quick in Python."""
+"""How many calls in an expression are too many to be quick in Python."""
 _QUICK: Final = frozenset((
     "add", "and", "case", "coalesce", "date_trunc", "eq", "eq_null_safe", "field", "ge", "get", "gt", "in", "is_null",
     "le", "lt", "multiply", "named_struct", "ne", "negate", "not", "or", "size", "subtract", "xxhash64",

@@ -74,7 +74,7 @@ def mean_codes(totals: Any, counts: Ints, some: Bools | None) -> Ints:
 def spread_codes(  # noqa: PLR0917 - likewise
     function: str, totals: Any, squares: Any, counts: Ints, in_one: int, special: Bools | None
 ) -> Ints:
-    """Return the codes of sample variances or their roots, from sums, and sums of squares of which so many are one.
+    """Return the codes of sample variances or their roots, from sums, and sums of squares in units of 1 / ``in_one``.
 
     NULL for fewer than two values, NaN where there are ``special`` ones.
     """

@@ -49,7 +49,7 @@ def consolidated_by(
 
     The updates are given as a matrix, or as its rows. ``others`` are the rows, weights aside, that tell updates of one
     key apart. With ``runs`` it is expected to be a few sorted arrays side by side, which are merged, several times
-    faster than sorted. With ``room`` they are written to the array that this returns for so many.
+    faster than sorted. With ``room`` they are written to the array that it returns for their number.
     """
     if not len(keys):
         return keys, np.empty((len(updates), 0), np.int64)

@@ -45,7 +45,7 @@ def value_of(code: int, interner: Interner) -> int:
 
 
 def unscaled(value: decimal.Decimal, scale: int) -> int:
-    """Return a decimal as a whole number of the last of so many places."""
+    """Return a decimal as a whole number of the last of ``scale`` places."""
     return int(value.scaleb(scale, _ALL_DIGITS))
 
 

@@ -17,7 +17,7 @@ from tidemill.renderer.embedded.kernels.memory import empty, zeros
 _Ints = npt.NDArray[np.int64]
 
 MOST: Final = 4
-"""A table has up to so many times as many places as there are columns: beyond, sorting is faster."""
+"""How many times as many places as there are columns a table may have: beyond, sorting is faster."""
 _INT32: Final = 2**31
 
 

@@ -44,13 +44,13 @@ _FEW_ADDED_UP: Final = 40
 _FEW_LOOKED_AT: Final = 32
 """Numbers of which Python finds the largest sooner."""
 _FEW_EQUAL: Final = 8
-"""With fewer than one in so many that is equal to another, those that are not are left where they are."""
+"""With fewer than one in this many that is equal to another, those that are not are left where they are."""
 _MOST_MARKED: Final = 1 << 13
-"""Up to so many updates, those that may be equal to another are found by a table: it stays in the caches then."""
+"""Up to how many updates those that may be equal to another are found by a table: it stays in the caches then."""
 _PLACES: Final = 16
-"""So many places there are in it for each: of those that are not equal to another, one in so many is taken for it."""
+"""How many places it has for each: of those that are not equal to another, one in this many is taken for it."""
 _MANY_SUMS: Final = 1 << 12
-"""From so many weights on, their sums are worth a look at how large their groups are."""
+"""From how many weights on their sums are worth a look at how large their groups are."""
 _SHORT: Final = 1024
 _MULTIPLIERS: Final[Ints] = np.random.default_rng(0x7F4A7C15).integers(-(2**63), 2**63, _MOST_COLUMNS, np.int64) | 1
 _NONE: Final[Ints] = np.empty(0, np.int64)
@@ -60,12 +60,12 @@ _NUMBERS.flags.writeable = _ONES.flags.writeable = False
 
 
 def first_numbers(count: int) -> Ints:
-    """Return the numbers from 0 on, so many, to be read only."""
+    """Return the first ``count`` numbers from 0 on, to be read only."""
     return _NUMBERS[:count] if count <= _SHORT else np.arange(count)
 
 
 def ones(count: int) -> Ints:
-    """Return so many ones, to be read only."""
+    """Return ``count`` ones, to be read only."""
     return _ONES[:count] if count <= _SHORT else np.broadcast_to(_ONES[0], (count,))  # which takes no memory
 
 

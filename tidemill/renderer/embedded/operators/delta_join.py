@@ -23,7 +23,7 @@ from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.runs import failures
 
 BLOCK: Final = 1 << 15
-"""So many combinations are followed up at once."""
+"""How many combinations are followed up at once."""
 FEW: Final = 16
 """Of so few combinations, counting what they would find takes about as long as finding it."""
 _FITS: Final = 2**62 * (1 + 2**-50)
@@ -47,7 +47,7 @@ class Found(NamedTuple):
         return Found({r: gathered(codes, at) for r, codes in self.rows.items()}, gathered(self.times, at))
 
     def blocks(self) -> Iterator[Found]:
-        """Return them all, so many at a time."""
+        """Return them all, `BLOCK` at a time."""
         n = self.times.shape[1]
         if n <= BLOCK:
             yield self

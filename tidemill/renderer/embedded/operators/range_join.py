@@ -37,7 +37,7 @@ from tidemill.renderer.runs import failures
 
 _TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _FEW: Final = 8
-"""Up to so many places are looked for one by one."""
+"""How many places are looked for one by one, at most."""
 
 
 class RangeJoinOperator(Operator):

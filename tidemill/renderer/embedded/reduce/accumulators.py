@@ -46,7 +46,7 @@ from tidemill.renderer.runs import failures
 
 Since: TypeAlias = Callable[[], Antichain]
 MANY: Final = 512
-"""From so many new updates on, they are added up key by key before anything else is done with them."""
+"""From how many new updates on they are added up key by key before anything else is done with them."""
 
 
 class Groups:

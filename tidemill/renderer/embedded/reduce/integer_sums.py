@@ -26,10 +26,10 @@ from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape
 
 _EACH: Final = 4
-"""With so many updates a key, a table of all keys that there may be is not larger than a part of what they take."""
+"""With this many updates a key, a table of all keys that there may be is not larger than a part of what they take."""
 _INT32: Final = 2**31
 _ROWS_IN_A_BYTE: Final = 64
-"""With so many rows a number, there may well be some that have more than a byte holds."""
+"""With this many rows a number, there may well be some that have more than a byte holds."""
 _LOOKS: Final = 32
 _NOWHERE: Final = np.empty(0, np.int64)
 

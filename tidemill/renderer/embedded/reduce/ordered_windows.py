@@ -60,7 +60,7 @@ SMALL: Final = 64
 FEW: Final = 8
 """Updates up to which they are handled one by one: checked for being of one partition, and searched for."""
 MANY: Final = 32
-"""Where one in so many rows changes, or more, the partition is computed whole, which takes no longer there."""
+"""Where one in this many rows changes, or more, the partition is computed whole, which takes no longer there."""
 
 
 @attrs.define
@@ -299,7 +299,7 @@ class OrderedWindowsOperator(Operator):
         return consolidated(updates) if _may_be_equal(updates[: len(self._kept)], gone, self._leading) else updates
 
     def _room(self, count: int, time: int) -> UpdateArray:
-        """Return room for so many updates of the output, at a time; each with count 1."""
+        """Return room for ``count`` updates of the output, at a time; each with count 1."""
         updates: UpdateArray = empty((len(self._kept) + len(self._windows.calls) + 2, count))
         updates[-2], updates[-1] = time, 1
         return updates

@@ -243,7 +243,7 @@ class UpdateLayout:
 
         ``hashes`` are those of the keys, if the updates are a few sorted batches side by side. The array is the
         caller's to give: its times are overwritten; rows, where it is given as such, are not. With ``room`` the batch
-        is written to the array that this returns for so many updates, unless limbs had to be split.
+        is written to the array that ``room`` returns for a number of updates, unless limbs had to be split.
         """
         times = slice(len(self.types), len(self.types) + self.users)
         if isinstance(updates, list):

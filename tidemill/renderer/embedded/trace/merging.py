@@ -23,9 +23,9 @@ _LOG: Final = logging.getLogger("tidemill.spines")
 RATIO: Final = 4
 """Neighbouring batches are merged when the older is less than this many times the size of the newer."""
 PIECE: Final = 1 << 15
-"""So many updates are merged at once: what is computed from them is in memory that the next ones have again."""
+"""How many updates are merged at once: the next ones reuse the memory of what is computed from them."""
 LARGE: Final = 2
-"""A key with more than so many times the updates that are to be merged is not merged at once, if that can be."""
+"""A key with more than this many times the updates that are to be merged is divided, if that can be."""
 
 
 Gone: TypeAlias = Callable[[UpdateArray], "Bools | None"]
@@ -96,13 +96,13 @@ class Merge:
         """What merged updates are written to, where they are not all merged at once."""
 
     def work(self, effort: int) -> None:
-        """Merge about so many updates, a piece after the other; with the last of them there is a result."""
+        """Merge about ``effort`` updates, some at a time; with the last of them there is a result."""
         while effort > 0 and self.result is None:  # else what finished it has been rolled back: it is the same merge
             self._merge_some(min(effort, PIECE))
             effort -= PIECE
 
     def _merge_some(self, effort: int) -> None:
-        """Merge about so many updates at once."""
+        """Merge about ``effort`` updates at once."""
         i, j, filled = self._progress
         older, newer = self.older, self.newer
         total = len(older.hashes) + len(newer.hashes)
@@ -166,7 +166,7 @@ class Merge:
         return end
 
     def _with_room(self, count: int, filled: int) -> Batch:
-        """Return a batch for so many updates, with those that are there: where nothing is written, it takes no memory.
+        """Return a batch for ``count`` updates, with those there are: where nothing is written, it takes no memory.
 
         An interrupt finds the one before, or this one.
         """

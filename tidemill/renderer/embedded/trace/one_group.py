@@ -16,9 +16,9 @@ from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.spine import Spine
 
 MOST: Final = 64
-"""Up to so many updates are read in Python."""
+"""How many updates are read in Python, at most."""
 GROWTH: Final = 4
-"""So many times as many are read of each run where those read do not do."""
+"""How many times as many are read of each run where those read do not do."""
 
 Row: TypeAlias = tuple[int, ...]
 _Update: TypeAlias = tuple[Row, int, int]

@@ -35,15 +35,15 @@ from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
 SLACK: Final = 4
-"""So many rows more than are asked for are read of each run at first."""
+"""How many rows more than are asked for are read of each run at first."""
 GROWTH: Final = 4
-"""So many times as many are read then."""
+"""How many times as many are read then."""
 SKIP_FROM: Final = 4
-"""With so many rows that have cancelled before the first one, it is remembered where that is."""
+"""How many rows have to have cancelled before the first one for its place to be remembered."""
 SCAN: Final = 16
-"""Up to so many rows alike in the first column, for each that is sought, are compared with it one by one."""
+"""How many rows alike in the first column, for each that is sought, are compared with it one by one at most."""
 FEW: Final = 8
-"""Up to so many places are bisected in Python, one by one."""
+"""How many places are bisected in Python, one by one, at most."""
 _MOST_ROWS: Final = 1 << 40
 """The most rows read at once: more than there are."""
 _NEVER: Final = np.iinfo(np.int64).max

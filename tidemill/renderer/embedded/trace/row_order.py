@@ -42,7 +42,7 @@ from tidemill.renderer.embedded.kernels.updates import (
 from tidemill.renderer.embedded.kernels.values import sort_values
 
 LEADING: Final = 2
-"""So many columns are sorted by at once; further ones hardly ever decide."""
+"""How many columns are sorted by at once; further ones hardly ever decide."""
 FEW_TIED: Final = 32
 """Runs of more rows that columns leave tied are stored in the order that breaks ties: no reader goes through all."""
 _WIDE: Final = 32

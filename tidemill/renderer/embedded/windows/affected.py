@@ -56,7 +56,7 @@ class Reach:
     """How far the frames of some calls go from their row, in rows, in peer groups and in values of the order."""
 
     rows: tuple[int, int] = (0, 0)
-    """So many rows before, and after."""
+    """How many rows before, and after."""
     groups: tuple[int, int] = (0, 0)
     peers: bool = False
     """Whether a row's peers matter, so that peer groups are looked at whole."""
@@ -433,7 +433,7 @@ class _Finder:
         return (self._index.peers_start(low), self._index.peers_end(high)) if self._whole_groups else (low, high)
 
     def _moved(self, positions: Ints, groups: int) -> Ints:
-        """Return the positions so many peer groups away from where some begin."""
+        """Return the positions ``groups`` peer groups away from where some begin."""
         most = self._index.size
         return self._index.group_starts(self._index.groups_before(positions) + min(max(groups, -most), most))
 

@@ -113,7 +113,7 @@ def _added_up(rows: Partitions, call: AggregateCall) -> Ints:
 
 
 def _total(rows: Partitions, call: AggregateCall, summed: _FrameSums | DistinctSums, *, times: int = 1) -> Any:
-    """Return the sums of whole numbers, for `_whole_numbers` so many times as large."""
+    """Return the sums of whole numbers, for `_whole_numbers` that many ``times`` as large."""
     column = _column(call)
     beyond = rows.beyond(call.frame, Summary("whole", column))
     if beyond is None:
@@ -270,7 +270,7 @@ def _whole_numbers(rows: Partitions, column: int, *, squared: bool = False, time
     """Return the values of a column that holds no floats as whole numbers of its last digit, 0 for NULL.
 
     They are int64 where that holds any sum of a partition's values, which may be by so much larger, or squares of such
-    a sum, so many times as large; else objects.
+    a sum, ``times`` as large; else objects.
     """
     codes, dtype = rows.codes(column), rows.types[column]
     if is_long_decimal(dtype):

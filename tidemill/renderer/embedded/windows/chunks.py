@@ -141,7 +141,7 @@ class StoredChunk(Chunk):
 
 
 def positions_from(starts: Ints, counts: Ints) -> Ints:
-    """Return so many numbers from each start on.
+    """Return ``counts`` numbers from each start on, end to end.
 
     >>> positions_from(np.array([5, 9]), np.array([2, 1])).tolist()
     [5, 6, 9]

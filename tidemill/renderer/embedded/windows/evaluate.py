@@ -130,7 +130,7 @@ def _value_at_offset(rows: Partitions, call: OffsetCall) -> Ints:
 
 
 def _value_counted(rows: Partitions, call: OffsetCall, codes: Codes, distance: Ints) -> tuple[Ints, Bools]:
-    """Return the value so many values away from each row, and whether there is one; at no distance, the row's own."""
+    """Return the value ``distance`` values away from each row, and whether there is one; at 0, the row's own."""
     non_null = codes != NULL
     before = prefix_counts(non_null)
     first = before.take(rows.first)

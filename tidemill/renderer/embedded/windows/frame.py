@@ -463,7 +463,7 @@ def range_bound(rows: Partitions, offset: Offset, *, end: bool) -> Ints:
 
 
 def _is_counted(offset: Offset, dtype: DType) -> bool:
-    """Return whether codes are so many units each, and the offset is so many of them."""
+    """Return whether codes and the offset are whole numbers of the same unit."""
     months = isinstance(offset, Interval) and offset.dtype == MONTHS
     return not (months or dtype.name == "float64")
 

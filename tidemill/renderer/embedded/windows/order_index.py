@@ -242,7 +242,7 @@ class OrderIndex:
         return positions, there
 
     def copies(self, position: int, row: Ints, most: int) -> int:
-        """Return how many copies of a row there are from a position on, of which so many are looked at."""
+        """Return how many copies of a row there are from a position on; looks at ``most`` rows."""
         if most == 1:
             chunk, at = self._at(position)
             return int(position < self.size and self._chunks[chunk].codes[:, at].tolist() == row.tolist())
@@ -522,7 +522,7 @@ class OrderIndex:
                 self._groups[chunk + 1 :] += 1 if first else -1
 
     def _split(self, codes: Codes, most: int) -> list[Chunk]:
-        """Return rows as one chunk, if they are no more than so many, or as some."""
+        """Return rows as one chunk, if they are no more than ``most``, or as some."""
         n = codes.shape[1]
         if 0 < n <= most:
             return [self._chunk(codes)]

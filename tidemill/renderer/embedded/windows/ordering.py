@@ -19,7 +19,7 @@ from tidemill.renderer.embedded.kernels.values import sort_values
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 
 CHUNK: Final = 1 << 16
-"""About so many rows are looked at at once, so that what is computed from them stays small."""
+"""About how many rows are looked at at once, so that what is computed from them stays small."""
 
 
 class GivenRows(NamedTuple):
@@ -70,7 +70,7 @@ def in_order(windows: Windows, types: Sequence[DType], given: GivenRows, interne
 
 
 def order_of_rows(windows: Windows, types: Sequence[DType], interner: Interner, keys: int) -> RowOrder:
-    """Return the order of the rows of a partition; of the types, which are theirs, so many are the key's."""
+    """Return the order of the rows of a partition; of the types, which are theirs, the first ``keys`` are the key's."""
     # Where no call depends on the order of peers, rows are found again by all they have.
     ties = windows.ties or tuple(OrderColumn(c) for c in windows.kept(keys)[keys:])
     by_hash = any(o.column >= len(types) for o in ties)

@@ -126,7 +126,7 @@ class Scalar:
     def _valued(self, rows: list[_Row], wanted: range, before: int, groups: int, total: int) -> list[_Row] | None:
         """Return the rows wanted with the values of calls after their codes; None where a sum is too large.
 
-        So many rows and peer groups are before them, of so many in all; the first one begins a peer group.
+        ``before`` rows and ``groups`` peer groups are before them, of ``total`` rows; the first begins a peer group.
         """
         ranked = self._ranked(rows[: wanted.stop], before, groups)[wanted.start :] if self._has_ranks else []
         seen = _Seen(rows, wanted, total, ranked)

@@ -106,7 +106,7 @@ class RunningSummaries:
         self._of_first: dict[Summary, list[Any]] = {}
 
     def of(self, wanted: Summary, count: int, part: Callable[[int], Any]) -> list[Any]:
-        """Return the summary of so many parts, of each of which a function gives one, as a list; empty for none."""
+        """Return the summary of ``count`` parts, each summarised by a function, as a list; empty for none."""
         cached = self._of_first.setdefault(wanted, [])
         while len(cached) < count:
             pair = [*cached[-1:], part(len(cached))]
@@ -114,7 +114,7 @@ class RunningSummaries:
         return cached[count - 1 : count] if count else []
 
     def forget(self, count: int) -> None:
-        """Forget the summaries of more than so many parts."""
+        """Forget the summaries of more than ``count`` parts."""
         for cached in self._of_first.values():
             del cached[count:]
 
