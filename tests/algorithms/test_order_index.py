@@ -121,7 +121,7 @@ def test_running_out_of_collision_bits_is_an_error(engine):
         run.insert("rows", [(0, 1, 4), (0, 1, 5)])
         run.advance_to(1)
         run.insert("rows", [(0, 1, 6)])
-        with pytest.raises(UserFunctionError, match="3 different rows agree in .* 1 collision bits tell 2 apart"):
+        with pytest.raises(UserFunctionError, match="3 different rows agree in .* 1 collision bits distinguish 2"):
             run.advance_to(2)
         run.delete("rows", [(0, 1, 4)])
         run.advance_to(2)

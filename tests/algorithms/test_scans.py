@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.algorithms import combine
-from tidemill.algorithms.prefix_sums.each_value import python_values
+from tidemill.algorithms.prefix_sums.columns import column_values
 from tidemill.algorithms.prefix_sums.quotients import LastValues
 from tidemill.expressions.types import FLOAT64, INT64
 
@@ -20,7 +20,7 @@ def columns(states, combiner):
 
 
 def rows(found):
-    return list(zip(*map(python_values, found), strict=True))
+    return list(zip(*map(column_values, found), strict=True))
 
 
 @pytest.mark.parametrize("dtype", [INT64, FLOAT64], ids=str)

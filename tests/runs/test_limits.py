@@ -128,7 +128,7 @@ def test_texts_that_are_too_long_together(monkeypatch: pytest.MonkeyPatch) -> No
     values = ["a", None, "c", "d", "e", "f", "g"]
     run = evaluator.compile_scalar(tree)
     assert run([pa.array(values)], 7).to_pylist() == values
-    with pytest.raises(ExpressionError, match="come to more than 2 GiB") as caught:
+    with pytest.raises(ExpressionError, match="add up to more than 2 GiB") as caught:
         run([pa.array([*values, "x", "y"])], 9)
     assert caught.value.row_index == 7
 

@@ -213,7 +213,7 @@ def test_names(spark):
     assert out.columns == ["TIME", "k", "epoch", "n"]
     assert [tuple(r) for r in out.collect()] == [(7, 2, 3, 2)]
     with pytest.raises(
-        SchemaError, match=r"differ only in capitals, which spark.sql.caseSensitive=false does not tell apart"
+        SchemaError, match=r"differ only in capitals, which spark.sql.caseSensitive=false does not distinguish"
     ):
         tm.render(flow, spark, {"a": df})
     with pytest.raises(SchemaError, match="clash: rename them with time= and diff="):

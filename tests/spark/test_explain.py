@@ -117,5 +117,5 @@ def test_what_becomes_of_large_partitions_of_windows_is_said(spark, jobs):
     flow.output("all", x.with_columns(n=tm.count_distinct("v").over(by_v)))
     text = flow.explain(spark=spark)
     assert jobs() == 0
-    said = [about for about, plans in sections(text).items() if "Partitions of more than 1,000,000 rows" in plans[0]]
+    said = [about for about, plans in sections(text).items() if "Partitions of more than 1,000,000 updates" in plans[0]]
     assert said == ["Reduce 'windowed':"]

@@ -134,7 +134,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_what_is_refused_leaves_no_trace(spark, tmp_path, monkeypatch, case):
     columns, kind, message = WRONG[case]
-    monkeypatch.setattr("tidemill.renderer.spark.live.mixed_changes._MOST", 7)
+    monkeypatch.setattr("tidemill.renderer.spark.live.mixed_changes._MOST_TIMES", 7)
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", {"i": "int64"}))
     with flow.start(tm.Spark(spark, tmp_path, in_driver=5)) as run:

@@ -27,7 +27,7 @@ pytest.importorskip("pyspark", reason="needs tidemill[spark]")
 from tidemill.dataflow.lattice import Antichain
 from tidemill.renderer.embedded.kernels.codec import Interner, encode_column
 from tidemill.renderer.embedded.windows.affected import Reach
-from tidemill.renderer.embedded.windows.range_partitions import summaries_asked
+from tidemill.renderer.embedded.windows.range_partitions import requested_summaries
 from tidemill.renderer.spark import large_windows
 from tidemill.renderer.spark.keyed_tasks import KeyedKernel, layout_of
 from tidemill.renderer.spark.large_windows import LargestPartition, read_by_calls, surroundings
@@ -90,9 +90,9 @@ def in_ranges(node, lines, cuts):
 def computed(node, lines, cuts, times, *, inserted=False):
     """What the tasks make of lines cut into ranges."""
     ranges = list(in_ranges(node, lines, cuts))
-    asked = summaries_asked(node.logic, node.inputs[0].schema.dtypes)
+    requested = requested_summaries(node.logic, node.inputs[0].schema.dtypes)
     given_to = read_by_calls(node, node.logic) if inserted else tuple(range(len(node.inputs[0].schema)))
-    say = RangeKernel(node, given_to, len(times), asked, 1000)
+    say = RangeKernel(node, given_to, len(times), requested, 1000)
     said = [line for r in ranges for b in run_kernel(say, iter(r.to_batches())) for line in b.to_pylist()]
     found = surroundings(node, said, given_to)
     if found is None:

@@ -64,11 +64,11 @@ GROWS: list[tuple[Any, str]] = [
     (tm.max("x").over(WHOLE.exclude("current row")), recomputed("its frame is the whole partition")),
     (
         tm.nth_value("x", 101).over(SO_FAR),
-        recomputed("nth_value, but of at most 100 rows, over a frame without a bound"),
+        recomputed("nth_value, but of at most 100 rows, over a frame unbounded on one side"),
     ),
     (
         tm.count("x").over(SO_FAR.exclude("ties"), distinct=True),
-        recomputed("count(DISTINCT ...) with EXCLUDE over a frame without a bound"),
+        recomputed("count(DISTINCT ...) with EXCLUDE over a frame unbounded on one side"),
     ),
     (tm.max("x").over(W, strategy="recompute"), "recomputed (as asked), a change costs its partition"),
     (tm.list("x").over(NEAR, strategy="prefix_sum"), recomputed("sums would hold all that frames do of c")),

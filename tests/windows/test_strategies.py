@@ -13,10 +13,10 @@ LOOK_AT_ALL = {
     "the window has no ORDER BY": tm.sum("x").over(tm.Window.partition_by("k")),
     "IGNORE NULLS by an offset that is another for each row": tm.lag("x", tm.col("t"), ignore_nulls=True).over(W),
     "its frame is the whole partition": tm.sum("x").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED)),
-    "sum(DISTINCT ...) with EXCLUDE over a frame without a bound": tm.sum("x").over(
+    "sum(DISTINCT ...) with EXCLUDE over a frame unbounded on one side": tm.sum("x").over(
         ENDLESS.exclude("ties"), distinct=True
     ),
-    "nth_value, but of at most 100 rows, over a frame without a bound": tm.nth_value("x", 101).over(ENDLESS),
+    "nth_value, but of at most 100 rows, over a frame unbounded on one side": tm.nth_value("x", 101).over(ENDLESS),
     "a RANGE by value over decimals of more than 18 digits": tm.count().over(
         tm.Window.partition_by("k").order_by(tm.col("t").cast("decimal(30,2)")).range_between(-1, 0)
     ),

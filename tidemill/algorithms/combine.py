@@ -92,7 +92,7 @@ def last(argument: Any, *, ignore_nulls: bool = False) -> Combination:
 def list(argument: Any, *, first: int | None = None, last: int | None = None) -> Combination:  # noqa: A001 - SQL's name
     """Return the combination for the list of all values in order, NULLs among them; empty for none.
 
-    With ``first=k`` or ``last=k`` it is that of so many values: the last k are what a frame of k rows before the
+    With ``first=k`` or ``last=k`` it is that of k values: the last k are what a frame of k rows before the
     current one holds.
     """
     if any(k is not None and k < 1 for k in (first, last)) or (first and last):

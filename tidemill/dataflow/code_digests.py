@@ -26,7 +26,7 @@ _FUTURES: Final = functools.reduce(
 _LEFT_OUT: Final = frozenset({"ctx", "kind", "returns", "type_comment"})
 """Parts of any tree that change nothing."""
 _BY_VALUE: Final = frozenset({"defaults", "kw_defaults"})
-"""Parts of a function's tree that were worked out when it was made."""
+"""Parts of a function's tree that were computed when it was made."""
 
 
 def digest(*parts: str | bytes) -> str:

@@ -1,6 +1,6 @@
 """Composites: operators that can be made of primitives, and are until an engine says that it takes them itself.
 
-Passes see them whole: a filter goes below a left join more easily than below the seven operators that one comes to.
+Passes see them whole: a filter goes below a left join more easily than below the seven operators of its lowering.
 `algorithms.lowering` says what each is made of; see there how to add one.
 """
 

@@ -106,7 +106,7 @@ def are_same_functions(functions: Mapping[str, Any] | None, graph: Graph) -> boo
 
 
 class Prints:
-    """What is known of functions, of each worked out once."""
+    """What is known of functions, of each computed once."""
 
     def __init__(self) -> None:
         self._known: dict[int, FunctionPrint] = {}

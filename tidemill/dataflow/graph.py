@@ -122,7 +122,7 @@ class Graph:
         return node
 
     def emptied(self, kept: int = 0) -> Graph:
-        """Return a graph with the same name, times and scopes, all of them open, and so many first nodes, to fill."""
+        """Return a graph of the same name, times and scopes, all open, with the first ``kept`` nodes, to fill."""
         made = Graph(self.name, self.coordinates)
         made.root, made.scopes = self.root, list(self.scopes)
         for node in self.nodes[:kept]:

@@ -187,7 +187,7 @@ class Antichain:
         """Return the representative of ``t`` for readers at or beyond the frontier: the meet over f of ``t v f``.
 
         Sound (``advance(t) <= s`` iff ``t <= s``, for all ``s`` beyond the frontier) and canonical (two times that no
-        such ``s`` can tell apart have the same one). Beyond an empty frontier nobody reads; ``t`` is left alone.
+        such ``s`` can distinguish have the same one). Beyond an empty frontier nobody reads; ``t`` is left alone.
         Differential dataflow calls it ``advance_by``.
 
         >>> Antichain([(4, 8), (5, 3)]).advance((3, 7))

@@ -390,7 +390,7 @@ class Inspect(Node):
 class Output(Node):
     """What a run can be asked for by name.
 
-    ``changes`` says how much is kept of what was not read: all, nothing, or about so many updates.
+    ``changes`` says how much is kept of what was not read: all, nothing, or about that many updates.
     """
 
     changes: bool | int = True

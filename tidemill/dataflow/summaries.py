@@ -67,7 +67,7 @@ class PathSummary:
         return PathSummary(kept, tuple((self.added[i] if i < after.kept else 0) + a for i, a in enumerate(after.added)))
 
     def of_outermost(self, coordinates: int) -> PathSummary:
-        """Return what the path does to so many of the coordinates, the first ones, which it never leaves."""
+        """Return what the path does to the first ``coordinates`` coordinates, which it never leaves."""
         return PathSummary(coordinates, self.added[:coordinates])
 
     def less_equal(self, other: PathSummary) -> bool:

@@ -345,7 +345,7 @@ class _Search:
 
 
 def _only_raises(node: Node) -> bool:
-    """Return whether rows come to a function that says it never returns: to be refused, as an algorithm's bad input."""
+    """Return whether rows reach a function that says it never returns: to be refused, as an algorithm's bad input."""
     said: Mapping[str, Any] = getattr(node.function, "__annotations__", {}) if isinstance(node, nodes.FlatMap) else {}
     return said.get("return") in (Never, "Never")
 

@@ -15,7 +15,7 @@ from tidemill.renderer.diagram.reason import Row
 from tidemill.renderer.diagram.why import Why
 
 MOST_EXPLAINED = 200
-"""Of so many input rows at most a tree is made, by the specification, which is slow."""
+"""Of how many input rows at most a tree is made, by the specification, which is slow."""
 
 
 def answer(

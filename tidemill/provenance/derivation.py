@@ -24,7 +24,7 @@ Key: TypeAlias = tuple[Node, Row, Time]
 """A row of an operator, at a time."""
 
 TRIALS = 2000
-"""So many times at most rows of one operator are left out to see which of them give a row."""
+"""How many times at most rows of one operator are left out to see which of them give a row."""
 
 
 def derivation(graph: Graph, given: Mapping[str, Contents], output: str, row: Row) -> Reason:

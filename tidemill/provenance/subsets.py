@@ -27,11 +27,11 @@ T = TypeVar("T")
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 
 TRIALS: Final = 600
-"""So many times at most rows are left out to see what happens."""
+"""How many times at most rows are left out to see what happens."""
 _FEW: Final = 16
-"""So many rows of an input are near to everything."""
+"""How many rows of an input are near to everything."""
 SECONDS: Final = 30.0
-"""So long at most: of some rows a loop may come to an end later than of all."""
+"""So long at most: of some rows a loop may end later than of all."""
 
 
 class Unit(NamedTuple):

@@ -1,4 +1,4 @@
-"""Memory that large arrays had in a step is what the next ones get, and the system's again behind it."""
+"""Memory that large arrays had in a step is what the next ones get, and the system's again after it."""
 
 import _thread
 import ctypes

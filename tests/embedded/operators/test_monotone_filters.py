@@ -73,7 +73,7 @@ def test_many_small_moves_leave_behind_what_they_passed(comparison, monotone, lo
 
 
 def test_a_window_that_slides_takes_the_same_memory_and_work_for_ever(looked_at):
-    """Rows come in front of a value that rises, and go behind it: no trace of them is left."""
+    """Rows come in front of a value that rises, and go after it: no trace of them is left."""
     flow = new_flow()
     left = flow.input("left", {"v": "int64"})
     now = left.agg(x=tm.max("v")).select(x="x - 50")

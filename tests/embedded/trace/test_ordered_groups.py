@@ -158,11 +158,11 @@ def compare(groups, model, now):
                 alone = groups.first(keys[:, i : i + 1], until[:1], count, last=last)
                 assert alone[0].tolist() == [0] * len(found)
                 assert alone[1].T.tolist() == found
-    known = groups.first(keys, until, 1, known=1)[1]
+    known = groups.first(keys, until, 1, non_null=1)[1]
     expected = [next((row for row in model.copies(key) if row[1] != NULL), None) for key in (*KEYS, 0)]
     assert [tuple(row) for *row, _ in known.T.tolist()] == [row for row in expected if row is not None]
     for i in range(len(KEYS)):
-        alone = groups.first(keys[:, i : i + 1], until[:1], 1, known=1)[1]
+        alone = groups.first(keys[:, i : i + 1], until[:1], 1, non_null=1)[1]
         assert alone.T.tolist() == known.compress(known[0] == keys[0, i], axis=1)[:, :1].T.tolist()
     every = [(key, integer, word) for key in KEYS for integer in INTEGERS for word in model.words]
     counts = groups.counts(np.array(every).T, np.full(len(every), now))

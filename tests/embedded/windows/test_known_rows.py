@@ -9,7 +9,7 @@ from tidemill.expressions.types import INT64
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import NULL
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
-from tidemill.renderer.embedded.windows.early_stop import known_place
+from tidemill.renderer.embedded.windows.early_stop import non_null_position
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 
 CHUNKS = st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=1, max_size=5)
@@ -30,7 +30,9 @@ def test_the_last_of_so_many_rows_that_have_a_value(chunks: list[list[bool]], pl
         1,
     )
     before = [at for at in range(place) if known[at]]
-    behind = [at for at in range(place, len(known)) if known[at]]
+    later = [at for at in range(place, len(known)) if known[at]]
     first, end = (0, len(known)) if count else (place, place)
-    assert known_place(rows, 1, place, count, back=True) == (before[-count] if 0 < count <= len(before) else first)
-    assert known_place(rows, 1, place, count) == (behind[count - 1] + 1 if 0 < count <= len(behind) else end)
+    assert non_null_position(rows, 1, place, count, back=True) == (
+        before[-count] if 0 < count <= len(before) else first
+    )
+    assert non_null_position(rows, 1, place, count) == (later[count - 1] + 1 if 0 < count <= len(later) else end)

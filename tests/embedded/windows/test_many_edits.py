@@ -69,8 +69,8 @@ def test_places_are_those_of_each_row(drawn, tied):
     partition = partition_of(order, rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(order_index, "TIED", tied)
-        places, there = partition.places_of(np.array(changed).T)
-    assert places.tolist() == [partition.place_of(list(row)) for row in changed]
+        places, there = partition.positions_of(np.array(changed).T)
+    assert places.tolist() == [partition.position_of(list(row)) for row in changed]
     assert there.tolist() == [row in rows for row in changed]
 
 
@@ -83,7 +83,7 @@ def test_rows_that_begin_alike_are_looked_for_among_the_same_rows_once(monkeypat
         OrderIndex, "spans", lambda rows, low, high: cut_out.append((high - low).sum()) or spans(rows, low, high)
     )
     new = np.array([(number, 20 + i) for number in range(3) for i in range(10)]).T
-    places, there = partition.places_of(new)
+    places, there = partition.positions_of(new)
     assert places.tolist() == [20 * number + 20 for number in range(3) for _ in range(10)]
     assert not there.any()
     assert sum(cut_out) == 60
@@ -103,7 +103,7 @@ def test_edits_at_once_make_what_they_make_one_by_one(drawn, groups_known, asked
             patch.setattr(order_index, "MANY", 0 if groups_known == "of all" else 64)
             assert not groups_known or partition.groups_before(np.array([len(rows)])).item() == partition.groups
         assert not groups_known or groups_before(partition, [asked])[0] <= partition.groups
-    places, _ = at_once.places_of(np.array(changed).T)
+    places, _ = at_once.positions_of(np.array(changed).T)
     edits = Edits(places, np.array(changed).T, np.array(copies))
     for number in reversed(range(len(changed))):  # places are those before all of them
         one_by_one.apply(edits.part(number, number + 1))
@@ -111,8 +111,8 @@ def test_edits_at_once_make_what_they_make_one_by_one(drawn, groups_known, asked
     assert len(one_by_one) == len(at_once)
     assert len(at_once) == len(rows) + sum(copies)
     if len(at_once):
-        assert one_by_one.cut(0, len(one_by_one)).tolist() == at_once.cut(0, len(at_once)).tolist()
-        anew = partition_of(order, at_once.cut(0, len(at_once)).T.tolist())
+        assert one_by_one.between(0, len(one_by_one)).tolist() == at_once.between(0, len(at_once)).tolist()
+        anew = partition_of(order, at_once.between(0, len(at_once)).T.tolist())
         assert at_once.groups == one_by_one.groups == anew.groups
         places = np.arange(len(at_once) + 1)
         assert groups_before(at_once, places) == groups_before(one_by_one, places)
@@ -126,8 +126,8 @@ def test_groups_are_counted_anew_where_an_edit_moves_the_first_peer_to_another_c
     index = partition_of(order, [(0, 0), gone, (1, 7), (1, 8), (2, 0), (2, 1)])
     assert groups_before(index, range(7)) == [0, 1, 2, 2, 2, 3, 3]
     for row, copies in ((gone, -1), (come, 1)):
-        index.apply(Edits(np.array([index.place_of(list(row))]), np.array([row]).T, np.array([copies])))
-        rows = index.cut(0, len(index)).T.tolist()
+        index.apply(Edits(np.array([index.position_of(list(row))]), np.array([row]).T, np.array([copies])))
+        rows = index.between(0, len(index)).T.tolist()
         anew = partition_of(order, rows)
         assert index.groups == anew.groups
         assert groups_before(index, range(len(rows) + 1)) == groups_before(anew, range(len(rows) + 1))
@@ -181,7 +181,7 @@ def test_runs_cover_those_found_one_by_one(drawn, reach):
     order, rows, changed, copies = drawn
     partition, first = partition_of(order, rows), order.columns[0]
     by = OrderColumn(0, first.descending, first.nulls_first)
-    places, _ = partition.places_of(np.array(changed).T)
+    places, _ = partition.positions_of(np.array(changed).T)
     edits = Edits(places, np.array(changed).T, np.array(copies))
     runs = affected(partition, edits, reach, by, INT64)
     ends = [*runs.edits[1:].tolist(), len(changed)]

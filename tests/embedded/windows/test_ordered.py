@@ -345,7 +345,7 @@ class AnOrderIndex(RuleBasedStateMachine):
             copies = data.draw(st.integers(-there, 3).filter(bool))
             if len(after) + copies < 1:
                 copies = 1
-            place = self.partition.place_of(list(row))
+            place = self.partition.position_of(list(row))
             edits.append((place, row, copies))
             after += [row] * copies
             for _ in range(-copies):
@@ -379,20 +379,20 @@ class AnOrderIndex(RuleBasedStateMachine):
     @invariant()
     def is_the_same(self):
         rows, partition = self.rows, self.partition
-        assert list(map(tuple, partition.cut(0, len(rows)).T.tolist())) == rows
+        assert list(map(tuple, partition.between(0, len(rows)).T.tolist())) == rows
         assert len(partition) == len(rows)
         for row in rows:
-            assert partition.place_of(list(row)) == rows.index(row)
+            assert partition.position_of(list(row)) == rows.index(row)
         for place in range(0, len(rows) + 1, 3):
-            for kind in ("known", "greatest", "first known", "last"):
-                for found, some in ((partition.before, rows[:place]), (partition.behind, rows[place:])):
+            for kind in ("non-null", "greatest", "first non-null", "last"):
+                for found, some in ((partition.before, rows[:place]), (partition.after, rows[place:])):
                     made, wanted = summariser([INT64, INT64], Interner()), Summary(kind, 1)
                     values = np.array([u for _, u in some], np.int64)
                     expected = made(wanted, values) if some else together(wanted, ())
                     assert found(place, wanted, made) == expected
         for t in range(-1, 7):
             for right, expected in ((False, sum(r[0] < t for r in rows)), (True, sum(r[0] <= t for r in rows))):
-                assert partition.places_of_numbers(np.array([t, t]), right=right).tolist() == [expected] * 2
+                assert partition.positions_of_numbers(np.array([t, t]), right=right).tolist() == [expected] * 2
 
 
 TestAnOrderIndex = AnOrderIndex.TestCase

@@ -128,7 +128,7 @@ def test_copies_of_a_row_have_its_value_in_the_first_of_them(in_order):
             each.advance()
         assert list(run.changes("y")) == list(reference.changes("y"))
         found = run.snapshot("y").counts()
-        assert found[0, 5, 100, 1, 8] == 2  # all of the copies see one value, and behind them there are all
+        assert found[0, 5, 100, 1, 8] == 2  # all of the copies see one value, and after them there are all
         assert found[0, 500, 100, 8, 1] == 3
     assert in_order
 

@@ -46,7 +46,7 @@ ADDED_UP: dict[str, list[Any]] = {
 @examples(80)
 @given(data=st.data())
 def test_frames_without_a_bound(data, dtype):
-    """What is before the rows that are looked at, or behind them, is counted, added up and compared, not gone through."""
+    """What is before the rows that are looked at, or after them, is counted, added up and compared, not gone through."""
     functions: list[Any] = [tm.count(), tm.count("x"), tm.sum("x"), tm.avg("x"), tm.stddev("x"), tm.variance("x")]
     functions += [tm.min("x"), tm.max("x"), tm.list("x"), tm.list("x").filter("t > 3")]
     one: list[Any] = [tm.first_value, tm.last_value, lambda x, **how: tm.nth_value(x, 3, **how)]
@@ -252,7 +252,7 @@ def test_there_is_no_third_row_where_only_two_are_before_those_looked_at(in_orde
 )
 @pytest.mark.parametrize("call", [tm.list("x"), tm.list("x").filter("x > 20")])
 def test_lists_are_made_of_the_rows_that_have_a_change_alone(call, window, in_order, monkeypatch):
-    """With the values in front or behind, as far as they are asked for; of rows that are only looked at there are none."""
+    """With the values before or after, as far as they are asked for; of rows that are only looked at there are none."""
     flow = tm.Dataflow()
     flow.output("y", flow.input("x", TXY).with_columns(c=call.over(window)))
     rows = [(0, t, t) for t in range(300)]

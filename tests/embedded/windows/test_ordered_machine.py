@@ -17,7 +17,7 @@ DOWN = tm.Window.partition_by("k").order_by(tm.desc("t"))
 AROUND = {
     "before": tm.lag("x").over(W),
     "near": tm.sum("x").over(W.rows_between(-2, 1)),
-    "known": tm.lead("x", 2, ignore_nulls=True).over(W),
+    "non-null": tm.lead("x", 2, ignore_nulls=True).over(W),
     "most": tm.max("x").over(W.range_between(-2, 2).exclude("ties")),
 }
 SO_FAR = {

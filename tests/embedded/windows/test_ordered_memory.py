@@ -141,7 +141,7 @@ def test_loads_that_several_read_come_to_all_of_them(other, monkeypatch):
 
 
 def test_loads_are_worked_out_some_rows_at_a_time(monkeypatch):
-    monkeypatch.setattr(changes, "PIECE", 500)
+    monkeypatch.setattr(changes, "ROWS_AT_ONCE", 500)
     lengths = []
     monkeypatch.setattr(changes, "call_values", lambda *given: lengths.append(len(given[0])) or call_values(*given))
     with near().start() as run, near().start(tm.Reference()) as reference:
@@ -159,7 +159,7 @@ def test_loads_are_worked_out_some_rows_at_a_time(monkeypatch):
     {"third": tm.lead("x", 1000, ignore_nulls=True).over(W)},
 ])  # fmt: skip
 def test_loads_where_frames_are_much_wider_than_a_piece_look_at_rows_a_few_times(calls, monkeypatch):
-    monkeypatch.setattr(changes, "PIECE", 20)
+    monkeypatch.setattr(changes, "ROWS_AT_ONCE", 20)
     lengths = []
     monkeypatch.setattr(changes, "call_values", lambda *given: lengths.append(len(given[0])) or call_values(*given))
     flow = tm.Dataflow("wide")
@@ -179,7 +179,7 @@ def test_loads_where_frames_are_much_wider_than_a_piece_look_at_rows_a_few_times
 @pytest.mark.parametrize("between", [(-3, 3), (-3, -1), (2, 4), (0, 0)])
 def test_loads_are_worked_out_alike_where_peers_are_in_two_pieces(between, exclusion, monkeypatch):
     """Frames of peer groups begin where the first peer's do, which may be worked out with the rows before."""
-    monkeypatch.setattr(changes, "PIECE", 7)
+    monkeypatch.setattr(changes, "ROWS_AT_ONCE", 7)
     flow = tm.Dataflow()
     around = tm.Window.order_by("t").groups_between(*between).exclude(exclusion)
     calls = {"a": tm.min("x").over(around), "b": tm.sum("x").over(around)}
@@ -194,7 +194,7 @@ def test_loads_are_worked_out_alike_where_peers_are_in_two_pieces(between, exclu
 @pytest.mark.parametrize("others", [[], [(1, 0, 3)]])
 def test_a_load_that_is_refused_names_the_row_and_can_be_made_again(monkeypatch, others):
     """Whether or not all rows are put in order, which are let go of when they are."""
-    monkeypatch.setattr(changes, "PIECE", 100)
+    monkeypatch.setattr(changes, "ROWS_AT_ONCE", 100)
     flow = tm.Dataflow()
     share = tm.ntile("n").over(tm.Window.partition_by("k").order_by("t"))
     flow.output("y", flow.input("x", {"k": "int64", "t": "int64", "n": "int32"}).with_columns(share=share))
@@ -224,7 +224,7 @@ def test_partitions_go_into_their_order_without_a_copy_of_all_rows_for_each():
     order = RowOrder([SortColumn(1, INT64)], Interner())
     found = dict(partitions_in_order(rows, np.ones(1000, np.int64), np.arange(1000) // 10, order, 1))
     assert len(found) == 100
-    assert next(found[7].parts()).tolist() == [[*range(1070, 1080)], [*range(3070, 3080)]]
+    assert next(found[7].chunks()).tolist() == [[*range(1070, 1080)], [*range(3070, 3080)]]
 
 
 def test_partitions_go_into_their_order_as_they_grow_and_back_as_they_shrink(monkeypatch, in_order):

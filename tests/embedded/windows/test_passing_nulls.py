@@ -61,7 +61,7 @@ def test_any_edits_among_few_values(steps, data, request):
     ],
 )
 def test_a_step_costs_the_same_beside_runs_of_nulls_of_any_length(call, in_order, monkeypatch):
-    """A row without a value in the midst of them; and one with a value, which hardly any row sees behind another one."""
+    """A row without a value in the midst of them; and one with a value, which hardly any row sees after another one."""
 
     monkeypatch.setattr(order_index, "CHUNK", 128)
 

@@ -1,4 +1,4 @@
-"""A change that a frame without a bound does not notice costs a search, not the rows behind it."""
+"""A change that an unbounded frame does not notice costs a search, not the rows after it."""
 
 from decimal import Decimal
 from typing import Any
@@ -92,7 +92,7 @@ def test_what_is_beaten_later_costs_the_rows_up_to_there(window, place, in_order
 
 @pytest.mark.parametrize("window", [SO_FAR, BY_VALUE, W.groups_between(tm.UNBOUNDED, 1)])
 def test_what_the_last_row_beats(window, in_order):
-    """There is no row behind the one that decides; of an edit by itself, and of two far from each other."""
+    """There is no row after the one that decides; of an edit by itself, and of two far from each other."""
     rows = [(0, t, 90 if t == 2999 else t % 30) for t in range(3000)]
     changed(of(tm.max("x"), window), rows, ([(0, 2000, 70)], []), ([(0, 1000, 60), (0, 2500, 80)], []))
     assert len(in_order) == 2

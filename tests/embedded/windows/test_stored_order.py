@@ -31,7 +31,7 @@ CALLS = {
     "rows": tm.avg("x").over(W.rows_between(-4, 0)),
     "range": tm.max("x").over(W.range_between(-5, 5)),
     "groups": tm.sum("x").over(W.groups_between(-2, 2).exclude("ties")),
-    "known": tm.lead("x", 2, ignore_nulls=True).over(W),
+    "non-null": tm.lead("x", 2, ignore_nulls=True).over(W),
 }
 
 
@@ -126,7 +126,7 @@ def test_ranks_read_the_pages_that_rows_moved_across(pages_read):
         step(run, memory, come=[(0, at, 2), (0, at + 4, 2)], go=[(0, at + 1, (3 * at + 3) % 7)])
         step(run, memory, go=[(0, at + 4, 2)], come=[(0, at + 1, (3 * at + 3) % 7)])
         step(run, memory, go=[(0, at, 2)])
-        assert sum(map(len, pages_read)) <= MANY // PAGE // 2 + 3  # an insert moves all that are behind it
+        assert sum(map(len, pages_read)) <= MANY // PAGE // 2 + 3  # an insert moves all that are after it
         assert run.snapshot("y").counts() == memory.snapshot("y").counts()
 
 
@@ -336,10 +336,10 @@ def test_a_partition_in_pages_is_one_in_memory(rows, edits):
     for pair, goes, is_there, asked in edits:
         row = rows[hash(pair) % len(rows)] if is_there or goes else pair
         if goes and len(rows) > 1:
-            partition.apply(Edits(np.array([partition.place_of(list(row))]), np.array([row]).T, np.array([-1])))
+            partition.apply(Edits(np.array([partition.position_of(list(row))]), np.array([row]).T, np.array([-1])))
             rows.remove(row)
         else:
-            partition.apply(Edits(np.array([partition.place_of(list(row))]), np.array([row]).T, np.array([1])))
+            partition.apply(Edits(np.array([partition.position_of(list(row))]), np.array([row]).T, np.array([1])))
             rows = sorted([*rows, row], key=ORDER.key)
         starts = [i for i, (t, _) in enumerate(rows) if not i or rows[i - 1][0] != t]
         assert len(partition) == len(rows) >= partition.in_memory
@@ -351,15 +351,15 @@ def test_a_partition_in_pages_is_one_in_memory(rows, edits):
             assert partition.peers_start(at) == max(s for s in starts if s <= at)
             assert partition.groups_before(at) == sum(s < at for s in starts)
         elif asked == "rows":
-            assert partition.place_of(list(rows[-1])) == rows.index(rows[-1])
-    assert partition.cut(0, len(rows)).T.tolist() == list(map(list, rows))
+            assert partition.position_of(list(rows[-1])) == rows.index(rows[-1])
+    assert partition.between(0, len(rows)).T.tolist() == list(map(list, rows))
     assert partition.in_memory == len(rows)
 
 
 def test_rows_of_a_page_are_there_once_after_a_change():
     """What was read is let go of once chunks with the change have taken its place."""
     partition = OrderIndex.stored(pages_of([(t, 0) for t in range(8)]), KeyOrder(ORDER, 1))
-    read = weakref.ref(partition.cut(4, 5).base)
+    read = weakref.ref(partition.between(4, 5).base)
     assert partition.in_memory == 4
     partition.apply(Edits(np.array([4]), np.array([[3, 1]]).T, np.array([1])))
     assert partition.in_memory == 5

@@ -19,7 +19,7 @@ SMALL_IS_LARGE: Final[Thresholds] = {
     spine: {"TAIL": 1},  # its rows are not counted when a partition's size is looked up
     ordered_windows: {"LARGE": 3, "SMALL": 2, "MANY": 1},
     order_index: {"CHUNK": 2},
-    changes: {"PIECE": 3},
+    changes: {"ROWS_AT_ONCE": 3},
     affected: {"TOGETHER": 2},
 }
 """Partitions of three rows are kept in order, two rows a chunk; all of them may change at once, hardly together."""
@@ -27,7 +27,7 @@ SMALL_IS_LARGE: Final[Thresholds] = {
 FEW_ARE_MANY: Final[Thresholds] = {
     ordered_windows: {"FEW": 0},
     affected: {"NEAR": 2, "FEW": 2**62},
-    changes: {"BLOCK": 8},
+    changes: {"RUN_ROWS_AT_ONCE": 8},
     order_index: {"MANY": 2},
     scalar: {"ROWS": -1},
 }

@@ -13,7 +13,7 @@ from tidemill.expressions.aggregate_functions import min as least
 from tidemill.expressions.sql_text import expr
 
 _TURNS: Final = 20
-"""In so many iterations all labels have set out; of 2^20 nodes one in the first, of more nodes more."""
+"""After how many iterations all labels have set out; of 2^20 nodes one in the first, of more nodes more."""
 _LOT: Final = "shiftrightunsigned(xxhash64({}), 1)"
 _TURN: Final = f"greatest({_TURNS} - 63 + cast(floor(log2(cast(lot as double) + 1)) as int), 0)"
 """When a label sets out: as late as its lot has binary digits, of 63. What comes out does not depend on it."""

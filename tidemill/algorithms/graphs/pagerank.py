@@ -32,7 +32,7 @@ def pagerank(
     """Return the rank of each node, as (node, rank).
 
     A node has ``1 - damping`` of its own, and of each node with an edge to it an equal share of ``damping`` times that
-    one's rank. Ranks so defined have a mean of 1 where every node has an edge to go on by; what comes to a node
+    one's rank. Ranks so defined have a mean of 1 where every node has an edge to go on by; what arrives at a node
     without one is lost, and all ranks the smaller. Divided by their sum they are those of other libraries, in which
     what comes there is given to all. ``nodes``, with one column of any name, are there also if they are in no edge.
 

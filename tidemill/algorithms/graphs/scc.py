@@ -21,7 +21,7 @@ def scc(edges: Collection, *, a: str = "a", b: str = "b", nodes: Collection | No
     again until no edge goes.
 
     Cost: iterations for the longest way that is on no cycle, and loops like that of `connected_components` in each
-    round, of which there are as many as components hang on each other behind one another's leaders: few, since these
+    round, of which there are as many as components are reached from one another's leaders: few, since these
     are drawn by lot. A change costs what it changes in all of them. (Trimming, and the search back from the leader:
     Orzan, *On distributed verification and verified distribution*, 2004; McLendon, Hendrickson, Plimpton and
     Rauchwerger, *Finding strongly connected components in distributed graphs*, 2005.)
@@ -54,12 +54,12 @@ def _between_cycles(edges: Collection) -> Collection:
 
 
 def _fed(edges: Collection) -> Collection:
-    """Return the nodes on a cycle, or behind one: those left when nodes go that no edge leads to, again and again."""
+    """Return the nodes that a cycle reaches: those left when nodes go that no edge leads to, again and again."""
 
-    def behind(left: Collection) -> Collection:
+    def successors(left: Collection) -> Collection:
         return left.join(edges, on={"node": "a"}).select(node="b").distinct()
 
-    return ends(edges, None, "scc").iterate(behind, error_at=None, name="fed")
+    return ends(edges, None, "scc").iterate(successors, error_at=None, name="fed")
 
 
 def _leaders_on_cycles(edges: Collection) -> Collection:

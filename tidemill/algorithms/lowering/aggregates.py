@@ -1,6 +1,6 @@
 """Groups with aggregates, as a Reduce over what the aggregates read.
 
-Distinct arguments come to the Reduce as rows of their own, so that a change of one row is a change of one value.
+Distinct arguments reach the Reduce as rows of their own, so that a change of one row is a change of one value.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def aggregate(node: Aggregate, source: Collection) -> Collection:
 def _over_columns(
     call: AggregateCall, name: str, columns: Columns, tie: Bound, *, schema: Schema, keys: int, shared: int
 ) -> BoundAggregate:
-    """Return an aggregate over columns: of its argument, and those by which it orders rows and tells them apart.
+    """Return an aggregate over columns: of its argument, and those by which it orders and distinguishes rows.
 
     Of the keys' columns, the first ``shared`` may be its argument or its condition.
     """
@@ -81,7 +81,7 @@ def _over_columns(
 def _total_order(
     keys: tuple[OrderKey, ...], name: str, columns: Columns, hashed: Bound, schema: Schema
 ) -> tuple[tuple[OrderColumn, ...], tuple[int, ...]]:
-    """Return an order that tells any two rows apart, by their hash and then whole; and the columns of whole rows."""
+    """Return a total order of rows, by their hash and then whole; and the columns of whole rows."""
     asked = [
         OrderColumn(_place(columns, f"{name}#order{i}", key.expression), key.descending, key.nulls_first)
         for i, key in enumerate(keys)

@@ -36,7 +36,7 @@ _ONE_ROW: Final = OneRow()
 def dynamic_filter(node: DynamicFilter, left: Collection, right: Collection) -> Collection:
     """Return an `OrderedDynamicFilter` where times have one coordinate; else the left rows of the pairs that pass."""
     if node.scope.coordinates > 1:
-        return ordered_dynamic_filter(node, left, right)
+        return filter_by_cross_join(node, left, right)
     made = left.builder.add(
         OrderedDynamicFilter,
         left.node,
@@ -50,8 +50,8 @@ def dynamic_filter(node: DynamicFilter, left: Collection, right: Collection) -> 
 
 
 @lowering(OrderedDynamicFilter)
-def ordered_dynamic_filter(node: ComparingFilter, left: Collection, right: Collection) -> Collection:
-    """Return the left rows of the pairs that pass."""
+def filter_by_cross_join(node: ComparingFilter, left: Collection, right: Collection) -> Collection:
+    """Return the left rows of the pairs that pass: for engines without the index, and times that are not ordered."""
     names = new_names([f"right {i}" for i in range(len(right.schema))], left.schema, suffix="_right")
     right = right.select(**{new: col(name) for new, name in zip(names, right.schema.names, strict=True)})
     pairs = left.cross_join(right if is_told_apart_by(right.node, ()) else _checked(right))
@@ -97,7 +97,7 @@ def temporal_filter(node: TemporalFilter, source: Collection) -> Collection:
 
 
 def _with_columns(source: Collection, bounds: list[Bound | None]) -> tuple[Collection, list[int | None]]:
-    """Return the rows with columns for what is worked out of them; and which columns the bounds are."""
+    """Return the rows with columns for what is computed from them; and which columns the bounds are."""
     named = [(name, bind(col(name), source.schema)) for name in source.schema.names]
     places: list[int | None] = []
     for bound in bounds:

@@ -19,32 +19,32 @@ from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.rewriting import column
 from tidemill.expressions.schema import Field, Schema, unused_name
 from tidemill.expressions.types import INT64
-from tidemill.expressions.windows.bound import AggregateCall, AskedFor, BoundWindowCall, OffsetCall, Windows
-from tidemill.expressions.windows.in_order import adds_up_first_values
+from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, CallLabel, OffsetCall, Windows
+from tidemill.expressions.windows.in_order import counts_only_first_values
 
 
-def needs_first_values(windows: Windows) -> bool:
+def has_calls_of_first_values(windows: Windows) -> bool:
     """Return whether the window has an order and a DISTINCT call that can be computed from first values."""
-    return bool(windows.order) and any(map(adds_up_first_values, windows.calls))
+    return bool(windows.order) and any(map(counts_only_first_values, windows.calls))
 
 
 def with_first_values(rows: Collection, windows: Windows, keys: int) -> tuple[Collection, Windows]:
-    """Return the rows with first-value columns, and the same calls over these: none `adds_up_first_values` any more.
+    """Return the rows with first-value columns, and the same calls over these, none of them DISTINCT any more.
 
     If a value's first row has copies, only the first copy has the value; seen from the end, only the last copy.
     """
-    asked = [_FirstOf.of(call) for call in windows.calls]
+    sources = [_FirstOf.of(call) for call in windows.calls]
     ties = windows.ties or _all_columns(windows, keys)
     places: dict[_FirstOf, int] = {}
-    for one in sorted({a for a in asked if a is not None}):
-        call = asked.index(one)
-        asked_for = AskedFor(windows.calls[call].function, windows.names[call], keys)
-        given = attrs.evolve(windows, ties=ties, carried=_carried(rows, windows), asked_for=asked_for)
+    for one in sorted({a for a in sources if a is not None}):
+        call = sources.index(one)
+        label = CallLabel(windows.calls[call].function, windows.names[call], keys)
+        given = attrs.evolve(windows, ties=ties, carried=_carried(rows, windows), label=label)
         rows = _with_first(rows, given, keys, one)
         places[one] = len(rows.schema) - 1
         ties = (*ties, OrderColumn(places[one], nulls_first=one.from_end))
     calls = tuple(
-        call if one is None else _of_first(call, places[one]) for call, one in zip(windows.calls, asked, strict=True)
+        call if one is None else _of_first(call, places[one]) for call, one in zip(windows.calls, sources, strict=True)
     )
     more = tuple(places.values())
     return rows, attrs.evolve(windows, calls=calls, ties=ties if windows.ties else (), carried=more)
@@ -60,7 +60,7 @@ class _FirstOf:
     @staticmethod
     def of(call: BoundWindowCall) -> _FirstOf | None:
         """Return what a call is to be computed from; None if from the rows as they are."""
-        if not isinstance(call, AggregateCall) or not adds_up_first_values(call):
+        if not isinstance(call, AggregateCall) or not counts_only_first_values(call):
             return None
         assert call.aggregate.column is not None
         return _FirstOf(call.frame.end is None, call.aggregate.column)
@@ -101,7 +101,7 @@ def _with_first(rows: Collection, windows: Windows, keys: int, asked: _FirstOf) 
         row=tuple(place_of[i] for i in windows.row),
         carried=tuple(place_of[i] for i in windows.carried if place_of[i] >= width),
         only_in_order=windows.only_in_order,
-        asked_for=windows.asked_for,
+        label=windows.label,
     )
     there = made.kept(width)
     fields = (*(by_value.schema.fields[i] for i in there), Field(name, dtype, nullable=True))

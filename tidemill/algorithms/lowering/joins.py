@@ -79,9 +79,9 @@ def _have_one_type(left: Collection, right: Collection, on: Pairs) -> bool:
 
 
 def _rights_of(pairs: Collection, left: Collection, right: Collection, on: Pairs) -> Collection:
-    """Return the right rows of pairs: keys as the left has them, the rest as it stands behind the left's columns."""
-    keys, behind = {r: l for l, r in on}, iter(pairs.schema.names[len(left.schema) :])
-    named = [(f, keys[f.name] if f.name in keys else next(behind)) for f in right.schema]
+    """Return the right rows of pairs: keys as the left has them, the rest as it stands after the left's columns."""
+    keys, further = {r: l for l, r in on}, iter(pairs.schema.names[len(left.schema) :])
+    named = [(f, keys[f.name] if f.name in keys else next(further)) for f in right.schema]
     return pairs.map_columns([(f.name, bind(col(name), pairs.schema)) for f, name in named])
 
 

@@ -71,9 +71,9 @@ def _order_before_ties(
         if key.expression == tie and not key.descending:
             alike = _columns([*keys, *(before.expression for before in order[:place])])
             rest = [column(schema, i) for i in range(len(schema)) if i not in alike]
-            behind = order[place + 1 :]
-            upwards = all(not k.descending and k.nulls_first for k in behind)
-            return order[:place] if not behind or (upwards and [k.expression for k in behind] == rest) else order
+            further = order[place + 1 :]
+            upwards = all(not k.descending and k.nulls_first for k in further)
+            return order[:place] if not further or (upwards and [k.expression for k in further] == rest) else order
     return order
 
 

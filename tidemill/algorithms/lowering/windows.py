@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from tidemill.algorithms.lowering.first_values import needs_first_values, with_first_values
+from tidemill.algorithms.lowering.first_values import has_calls_of_first_values, with_first_values
 from tidemill.algorithms.lowering.registry import lowering
 from tidemill.algorithms.lowering.top_k import first_rows
 from tidemill.algorithms.lowering.window_sums.rendering import by_prefix_sums
@@ -55,7 +55,7 @@ def _recomputed(node: Windowed, source: Collection) -> tuple[Collection, tuple[i
     bound, windows = node.bound, node.bound.windows
     in_order = bound.strategy != "recompute" and node.scope.coordinates == 1
     windows = attrs.evolve(windows, in_order=in_order, only_in_order=bound.strategy == "ordered")
-    if in_order and needs_first_values(windows):  # the hash is a column then: several operators sort by it
+    if in_order and has_calls_of_first_values(windows):  # the hash is a column then: several operators sort by it
         wide, windows = with_first_values(source.map_columns(bound.columns), windows, bound.keys)
     else:
         wide = source.map_columns(bound.without_hash)

@@ -84,7 +84,7 @@ class Blocks:
 
     @property
     def key(self) -> list[str]:
-        """The columns that tell blocks apart."""
+        """The columns that identify a block."""
         return [*self.parts, PATH]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What table functions do with columns of lists and of places: line up, compare, search, lengthen."""
+"""Columns as table functions use them: as Arrow or Python values, compared, searched; lists and paths of blocks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.expressions.table_functions import Ints, ListColumn
+from tidemill.boundary.rows import python_values
+from tidemill.expressions.table_functions import Column, Ints, ListColumn
 
 _FEW: Final = 4
-"""Up to so many lists, searching each by itself beats searching all at once."""
+"""Up to how many lists searching each by itself beats searching all at once."""
+
+
+def arrow_of(column: Column) -> pa.Array:
+    """Return a column as an Arrow array."""
+    return column.to_arrow() if isinstance(column, ListColumn) else column
+
+
+def column_values(column: Column) -> list[Any]:
+    """Return the values of a column as Python's, lists as tuples."""
+    return python_values(arrow_of(column))
 
 
 class Lists(NamedTuple):
@@ -138,7 +149,7 @@ def _common_width(columns: Sequence[pa.Array]) -> int | None:
 
 
 def _of_width(column: pa.Array, width: int, null: bool) -> npt.NDArray[Any]:
-    """Return values of one length as NumPy compares bytes; where there may be NULL, behind a byte that tells them."""
+    """Return values of one length as NumPy compares bytes; where there may be NULL, after a byte that marks it."""
     if not null:
         if not len(column):
             return np.empty(0, f"S{width}")

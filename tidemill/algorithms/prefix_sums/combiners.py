@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import tidemill.expressions.aggregate_functions as agg
-from tidemill.algorithms.prefix_sums.columns import ordinals, sort_key
-from tidemill.algorithms.prefix_sums.each_value import python_values
+from tidemill.algorithms.prefix_sums.columns import column_values, ordinals, sort_key
 from tidemill.boundary.values import INT64_LIMIT
 from tidemill.expressions.expr import col, lit
 from tidemill.expressions.functions.choice import when
@@ -54,7 +53,7 @@ class Combiner(abc.ABC):
 
     @abc.abstractmethod
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
-        """Return the rows with what the state in these columns comes to in a further one."""
+        """Return the rows with the value of the state in these columns in a further one."""
 
     @abc.abstractmethod
     def combined(self, left: State, right: State) -> State:
@@ -73,7 +72,7 @@ class Combiner(abc.ABC):
 
     def states_of(self, values: pa.Array) -> States:
         """Return the states of values, by column."""
-        states = [*map(self.state, python_values(values))]
+        states = [*map(self.state, column_values(values))]
         columns = zip(*states, strict=True) if states else [()] * len(self.types)
         return [pa.array(column, t.arrow) for column, t in zip(columns, self.types, strict=True)]
 
@@ -88,7 +87,7 @@ class Combiner(abc.ABC):
         return self
 
     def row_state(self, state: State) -> State:
-        """Return what a prefix sum at a row comes to, as a state of the other combiner."""
+        """Return the prefix sum at a row as a state of the other combiner."""
         return state
 
     def scan_rows(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
@@ -123,12 +122,12 @@ def split(combiners: Iterable[Combiner], columns: Sequence[Any]) -> Iterable[tup
 
 
 def lined_up(states: States, offsets: Ints, before: States, *, inclusive: bool) -> tuple[list[pa.Array], Ints, Ints]:
-    """Return lists of states, each behind what comes before it, and for each state where those before it are."""
+    """Return lists of states, each after the state before its list, and for each state where those before it are."""
     lengths, lists = np.diff(offsets), np.arange(len(offsets) - 1)
     order = pa.array(np.insert(np.arange(offsets[-1]), offsets[:-1], offsets[-1] + lists))
     both = [pa.concat_arrays([s, b]).take(order) for s, b in zip(states, before, strict=True)]
-    behind = lists.repeat(lengths)
-    return both, (offsets[:-1] + lists).repeat(lengths), np.arange(offsets[-1]) + behind + 1 + inclusive
+    earlier = lists.repeat(lengths)
+    return both, (offsets[:-1] + lists).repeat(lengths), np.arange(offsets[-1]) + earlier + 1 + inclusive
 
 
 # -- choosing one of the states ---------------------------------------------------------------------------------------
@@ -138,7 +137,7 @@ def lined_up(states: States, offsets: Ints, before: States, *, inclusive: bool) 
 class Choice(Combiner):
     """One of the states: the first, the last, the least or the greatest.
 
-    The value is the only column, so that NULLs are passed over, or comes behind one that is true.
+    The value is the only column, so that NULLs are passed over, or comes after one that is true.
     """
 
     which: str

@@ -29,7 +29,7 @@ _PIECE: Final = "piece#"
 _ALONE: Final = "alone#"
 _NO_BOUND: Final = -2
 BEYOND: Final = -1
-"""Stands for the number of a row where the bound is behind all rows at its place."""
+"""Stands for the number of a row where the bound is after all rows at its place."""
 
 
 def interval_sum(
@@ -88,7 +88,7 @@ def _bounds(low: str, low_copy: str | None, high: str, high_copy: str | None) ->
 def sums_between(order: OrderSums, located: Collection, keep: Sequence[str]) -> Collection:
     """Return the states of sums over intervals given by their bounds with paths; none where there is nothing in it.
 
-    The columns kept have to tell intervals apart.
+    The columns kept have to be different for different intervals.
     """
     blocks, states = order.blocks, order.states
     keep = list(dict.fromkeys((*blocks.parts, *keep)))

@@ -1,4 +1,4 @@
-"""Offset search: the place so many rows or peer groups away from another. Up through the blocks, then down."""
+"""Offset search: the place some number of rows or peer groups away from another. Up through the blocks, then down."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def offset_search(
     found: str = "found",
     **order: Any,
 ) -> Collection:
-    """Return for places the place so many rows away: before them for a negative offset, after them for a positive one.
+    """Return for places the place ``offset`` rows away: before them where it is negative, after them where positive.
 
     ``rows`` are rows, with ``index=``, ``partition_by=`` and whatever else `order_sums` takes; ``count="groups"`` goes
     by different places in place of rows. Or they are what `order_sums` gives, ``count`` being the name of a count among

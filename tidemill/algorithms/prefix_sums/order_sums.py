@@ -1,4 +1,4 @@
-"""An order of rows with sums over its blocks: what prefix sums, interval sums and searches are worked out from."""
+"""An order of rows with sums over its blocks: what prefix sums, interval sums and searches are computed from."""
 
 from __future__ import annotations
 

@@ -10,8 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from tidemill.algorithms.prefix_sums.blocks import PLACES, StateColumns
-from tidemill.algorithms.prefix_sums.columns import copy_numbers, extended, lined_up, positions, ranges, sort_key
-from tidemill.algorithms.prefix_sums.each_value import arrow_of
+from tidemill.algorithms.prefix_sums.columns import (
+    arrow_of,
+    copy_numbers,
+    extended,
+    lined_up,
+    positions,
+    ranges,
+    sort_key,
+)
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums, order_sums
 from tidemill.algorithms.prefix_sums.routing import PATH, depth, route_down
 from tidemill.collections.collection import Collection

@@ -1,4 +1,4 @@
-"""Combiners worked out value by value in Python: exact sums of floats and decimals, lists, a user's own."""
+"""Combiners computed value by value in Python: exact sums of floats and decimals, lists, a user's own."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
+from tidemill.algorithms.prefix_sums.columns import column_values
 from tidemill.algorithms.prefix_sums.combiners import Combiner, State, States
-from tidemill.algorithms.prefix_sums.each_value import each_value, python_values
 from tidemill.algorithms.prefix_sums.packing import packed, unpacked
+from tidemill.algorithms.prefix_sums.row_function import with_row_function
 from tidemill.boundary.exact_sums import Exact, sum_of, together
 from tidemill.expressions.expr import col
 from tidemill.expressions.schema import Field
@@ -30,16 +31,16 @@ class InPython(Combiner):
         return False
 
     def lifted(self, values: Collection, argument: str, names: Sequence[str]) -> Collection:
-        return each_value(values, _First(self.state), [argument], Field(names[0], self.types[0]))
+        return with_row_function(values, _First(self.state), [argument], Field(names[0], self.types[0]))
 
     def fold(self, states: States, starts: Ints, ends: Ints) -> Sequence[Column]:
-        values = python_values(states[0])
+        values = column_values(states[0])
         pairs = zip(starts.tolist(), ends.tolist(), strict=True)
         return [self._column([self.whole((v,) for v in values[a:b])[0] for a, b in pairs])]
 
     def scan(self, states: States, offsets: Ints, before: States, *, inclusive: bool = False) -> Sequence[Column]:
-        values, made = python_values(states[0]), []
-        lists = zip(python_values(before[0]), offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+        values, made = column_values(states[0]), []
+        lists = zip(column_values(before[0]), offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
         for earlier, start, end in lists:
             running: State = (earlier,)
             for value in values[start:end]:
@@ -94,7 +95,7 @@ class UserCombiner(InPython):
 
 @attrs.frozen
 class Concatenation(InPython):
-    """The list of all values, NULLs among them, or of the first or the last so many."""
+    """The list of all values, NULLs among them, or of the first or the last few."""
 
     types: tuple[DType, ...]
     first: int | None = None
@@ -104,7 +105,7 @@ class Concatenation(InPython):
         return ((value,),)
 
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
-        return each_value(sums, _or_empty, names[:1], Field(result, self.types[0], nullable=False))
+        return with_row_function(sums, _or_empty, names[:1], Field(result, self.types[0], nullable=False))
 
     def combined(self, left: State, right: State) -> State:
         return (self._kept(left[0] + right[0]),)
@@ -141,7 +142,7 @@ class ExactSum(InPython):
         return (None if value is None else packed(Exact.of(value, self.of, self.power)),)
 
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
-        return each_value(sums, _SumOf(self.of, self.result_type), names[:1], Field(result, self.result_type))
+        return with_row_function(sums, _SumOf(self.of, self.result_type), names[:1], Field(result, self.result_type))
 
     def combined(self, left: State, right: State) -> State:
         return self.whole((left, right))

@@ -10,11 +10,11 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidemill.algorithms.prefix_sums.columns import ranges, sort_key
+from tidemill.algorithms.prefix_sums.columns import arrow_of, ranges, sort_key
 from tidemill.algorithms.prefix_sums.combiners import Combiner, Count, State, States, WholeSum, lined_up, split
-from tidemill.algorithms.prefix_sums.each_value import arrow_of, each_value
 from tidemill.algorithms.prefix_sums.packing import unpacked
 from tidemill.algorithms.prefix_sums.python_combiners import ExactSum, InPython
+from tidemill.algorithms.prefix_sums.row_function import with_row_function
 from tidemill.boundary.exact_sums import Exact, mean, root, variance
 from tidemill.boundary.list_columns import list_array, list_parts
 from tidemill.expressions.schema import Field
@@ -24,16 +24,16 @@ from tidemill.expressions.types import FLOAT64, DType, list_type
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
 
-# -- worked out of several sums ---------------------------------------------------------------------------------------
+# -- computed from several sums ---------------------------------------------------------------------------------------
 
 
 @attrs.frozen
 class Quotient(Combiner):
-    """Several sums over the same values, and what is worked out of them at the end."""
+    """Several sums over the same values, and what is computed from them at the end."""
 
     sums: tuple[Combiner, ...]
     function: str
-    """What is worked out: see `_Quotient`."""
+    """What is computed: see `_Quotient`."""
     of: DType
     result_type: DType
 
@@ -67,7 +67,7 @@ class Quotient(Combiner):
 
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
         made = _Quotient(self.function, self.of, self.result_type)
-        return each_value(sums, made, names, Field(result, self.result_type))
+        return with_row_function(sums, made, names, Field(result, self.result_type))
 
     def combined(self, left: State, right: State) -> State:
         pairs = zip(split(self.sums, left), split(self.sums, right), strict=True)
@@ -127,7 +127,7 @@ class _OfValues(InPython):
     def finished(self, sums: Collection, names: Sequence[str], result: str) -> Collection:
         columns = [f"part {i} {names[0]}" for i in range(len(self.made.types))]
         for i, (name, dtype) in enumerate(zip(columns, self.made.types, strict=True)):
-            sums = each_value(sums, _StateOf(self, i), names[:1], Field(name, dtype))
+            sums = with_row_function(sums, _StateOf(self, i), names[:1], Field(name, dtype))
         return self.made.finished(sums, columns, result)
 
     def combined(self, left: State, right: State) -> State:
@@ -203,7 +203,7 @@ class LastValues(_OfValues):
 
 @attrs.frozen
 class _StateOf:
-    """One column of the state that values come to."""
+    """One column of the state of some values."""
 
     combiner: _OfValues
     column: int

@@ -22,7 +22,7 @@ from tidemill.expressions.table_functions import Column, Ints, ListColumn, Table
 from tidemill.expressions.types import INT64, DType, list_type
 
 PATH: Final = "path#"
-"""The column of a block's path: the separators it lies behind, outermost first. That of the whole is empty."""
+"""The column of a block's path: the separators it lies after, outermost first. That of the whole is empty."""
 _HEIGHT: Final = "height#"
 _CHILDREN: Final = "children#"
 _HASH: Final = "hash#"

@@ -1,4 +1,4 @@
-"""Unique indexes: an order that tells all different rows apart, by their hashes where columns leave ties."""
+"""Unique indexes: an order without ties between different rows, by their hashes where columns leave some."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HASH, _NUMBER = "tie#", "number#"
 _HASH_BITS: Final = 64
 _NUMBER_BYTES: Final = 4
 TIE_BYTES: Final = _HASH_BITS // 8 + _NUMBER_BYTES
-"""How many bytes a unique index has behind those of the order."""
+"""How many bytes a unique index has after those of the order."""
 
 
 def unique_index(
@@ -35,7 +35,7 @@ def unique_index(
 ) -> Collection:
     """Return the rows with an `order_index` that no two different rows of a partition share.
 
-    Behind the columns of the order comes the row's 64-bit hash, and behind that a number, which different rows that
+    After the columns of the order comes the row's 64-bit hash, and after that a number, which different rows that
     agree in all else get in their own order: 0, 1 and so on, with ``collision_bits``. Where these do not suffice the
     step fails. Of the hash, the first ``hash_bits`` are taken.
     """
@@ -76,7 +76,7 @@ class _Numbered:
         if len(rows) > 1 << self.bits:
             msg = (
                 f"{len(rows)} different rows agree in what they are ordered by and in their hashes: {self.bits} "
-                f"collision bits tell {1 << self.bits} apart; order by more columns, or raise hash_bits or "
+                f"collision bits distinguish {1 << self.bits}; order by more columns, or raise hash_bits or "
                 "collision_bits"
             )
             raise ValueError(msg)

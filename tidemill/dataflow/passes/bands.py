@@ -39,7 +39,7 @@ class Band:
 
 
 def band_of(conditions: Iterable[Bound], width: int) -> Band | None:
-    """Return the band that conditions come to, of pairs: a row's ``width`` columns, then those of the row beside.
+    """Return the band that conditions describe, of pairs: a row's ``width`` columns, then those of the row beside.
 
     None where they ask for anything else as well, or for what is no frame.
     """
@@ -67,9 +67,9 @@ def band_of(conditions: Iterable[Bound], width: int) -> Band | None:
 
 
 def distances(condition: Bound) -> Iterator[tuple[int, int, int]]:
-    """Iterate over what a condition says of how far columns are apart: one, another, and a number.
+    """Iterate over what a condition says of how far columns are apart: one, another, and a number of units.
 
-    The first has at least the value of the other plus so many units, where the condition is true.
+    The first has at least the value of the other plus that number, where the condition is true.
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.schema import Schema
@@ -122,7 +122,7 @@ _TURNED: Final = {"le": "ge", "lt": "gt", "ge": "le", "gt": "lt", "eq": "eq"}
 
 
 def _bounds(condition: Bound, width: int) -> list[_Bound] | None:
-    """Return the bounds that a comparison comes to; None where it is about anything else."""
+    """Return the bounds that a comparison states; None where it is about anything else."""
     found: list[_Bound] = []
     for function, left, right in _comparisons(condition):
         some = _of_whole_numbers(function, left, right, width) or _as_it_stands(function, left, right, width)
@@ -133,7 +133,7 @@ def _bounds(condition: Bound, width: int) -> list[_Bound] | None:
 
 
 def _comparisons(condition: Bound) -> Iterator[tuple[str, Bound, Bound]]:
-    """Iterate over the comparisons that a condition comes to: one, or of an absolute value two."""
+    """Iterate over the comparisons that a condition consists of: one, or of an absolute value two."""
     if not isinstance(condition, BoundCall) or condition.function not in _TURNED:
         return
     function, (left, right) = condition.function, condition.args
@@ -209,7 +209,7 @@ def _as_it_stands(function: str, left: Bound, right: Bound, width: int) -> list[
 
 
 def _moving(by: BoundLiteral, dtype: DType) -> float | Interval | None:
-    """Return by how much a literal moves values of a type, where that is not so many units."""
+    """Return by how much a literal moves values of a type, where that is no whole number of units."""
     if isinstance(by.value, Interval) and by.dtype == MONTHS:
         return by.value
     return by.value if dtype == FLOAT64 and isinstance(by.value, float) and math.isfinite(by.value) else None
@@ -223,7 +223,7 @@ def _is_plain(dtype: DType) -> bool:
 # -- sums of columns and whole numbers --------------------------------------------------------------------------------
 
 _UNITS: Final = {INT32: INT64, INT64: INT64, DATE: DAYS, TIMESTAMP: MICROSECONDS}
-"""The types whose values are so many units, and what these are."""
+"""The types whose values are whole numbers of a unit, and what that is."""
 _Part: TypeAlias = tuple[Bound, int]
 
 

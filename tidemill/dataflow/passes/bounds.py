@@ -87,7 +87,7 @@ class Limit:
 Limits: TypeAlias = frozenset[Limit]
 """Limits of which the least counts."""
 ByColumn: TypeAlias = Mapping[int, Limits]
-_MOST: Final = 8
+_MOST_LIMITS: Final = 8
 """More limits are not followed: that would take longer than it saves."""
 
 
@@ -422,4 +422,4 @@ def _in_all(columns: Iterable[ByColumn]) -> set[int]:
 
 def _known(columns: ByColumn) -> ByColumn:
     """Return the columns with not too many limits."""
-    return {column: limits for column, limits in columns.items() if len(limits) <= _MOST}
+    return {column: limits for column, limits in columns.items() if len(limits) <= _MOST_LIMITS}

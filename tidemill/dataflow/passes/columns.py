@@ -60,9 +60,9 @@ def prune_columns(graph: Graph) -> Graph:
     """Return the graph with columns that nobody reads dropped by maps and joins, and before arrangements.
 
     Window calls and aggregates that nobody reads are not computed, and windows keep no columns but those that are read
-    or that break ties: see `read_by_window`. What a loop works out for nothing but itself it does not work out.
+    or that break ties: see `read_by_window`. What a loop computes for nothing but itself it does not compute.
 
-    Rows that become equal add up, as they would later. Operators that have to tell rows apart (distinct, a threshold),
+    Rows that become equal add up, as they would later. Operators that have to distinguish rows (distinct, a threshold),
     or to show them whole to a function, read all columns; so do those not known here.
     """
     return rebuild(graph, _Pruning(graph).rewrite)

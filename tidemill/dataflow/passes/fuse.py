@@ -83,7 +83,7 @@ def _composed(outer: tuple[Bound, ...], inner: Map) -> tuple[Bound, ...] | None:
         if i in used_inside and expression.dtype == FLOAT64:
             return None
     found = tuple(substituted(c, lambda column: within[column.index]) for c in outer)
-    return None if any(isinstance(c, BoundCall) and c.depth > _MOST for c in found) else found
+    return None if any(isinstance(c, BoundCall) and c.depth > _MOST_CONDITIONS for c in found) else found
 
 
 def _names(columns: tuple[Bound, ...]) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def _names(columns: tuple[Bound, ...]) -> tuple[str, ...]:
 def _filter(copy: Copy, node: Filter, source: Node) -> Node:
     if isinstance(source, Filter) and copy.readers(source) <= 1 and not can_fail(node.predicate):
         together = both(source.predicate, node.predicate)
-        if len(list(conditions(together))) <= _MOST:
+        if len(list(conditions(together))) <= _MOST_CONDITIONS:
             return copy.put(source, inputs=source.inputs, predicate=together)
     return copy.put(node, inputs=(source,))
 
@@ -105,14 +105,14 @@ def _negate(copy: Copy, node: Negate, source: Node) -> Node:
 def _concat(copy: Copy, node: Concat, *inputs: Node) -> Node:
     flat: list[Node] = []
     for source in inputs:
-        few = isinstance(source, Concat) and copy.readers(source) <= 1 and len(source.inputs) <= _MOST
+        few = isinstance(source, Concat) and copy.readers(source) <= 1 and len(source.inputs) <= _MOST_CONDITIONS
         flat += source.inputs if few else (source,)
     if len(flat) == 1 and flat[0].schema.names == node.schema.names:
         return flat[0]
     return copy.put(node, inputs=tuple(flat))
 
 
-_MOST: Final = 100
+_MOST_CONDITIONS: Final = 100
 """The most conditions or nested calls of a fused operator; a concat of more inputs is not merged into another."""
 
 _FUSED: Final[dict[type[Node], Callable[..., Node]]] = {

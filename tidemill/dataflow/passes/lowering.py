@@ -29,7 +29,7 @@ def lower(graph: Graph, taken: Collection[type[Composite]] = ()) -> Graph:
     """Return the graph with each composite as its lowering has it, but for those of the kinds taken.
 
     What takes a composite's place has its name and the user's line. It is made of what the composite's inputs were
-    before they were entered: what does not change in a loop is worked out, and arranged, outside of it.
+    before they were entered: what does not change in a loop is computed, and arranged, outside of it.
     """
     while has_composites(graph, taken):
         graph = rebuild(

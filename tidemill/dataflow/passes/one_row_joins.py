@@ -143,7 +143,7 @@ def _kept(pair: _Pair, source: Filter) -> list[BoundCall]:
 
 
 def _with_columns(copy: Copy, like: Node, side: Node, wanted: Sequence[Bound]) -> tuple[Node, list[int]]:
-    """Return a side with these expressions as columns, new ones behind its own; and the places of all of them."""
+    """Return a side with these expressions as columns, new ones after its own; and the places of all of them."""
     columns: list[Bound] = [column(side.schema, i) for i in range(len(side.schema))]
     fields, places = list(side.schema), []
     for expression in wanted:

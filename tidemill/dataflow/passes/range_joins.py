@@ -25,7 +25,7 @@ def join_by_range(graph: Graph) -> Graph:
     """Return the graph with joins that look up ranges, for pairs of rows of which a column is less than another.
 
     That is ``a.cross_join(b).filter("x < y")``, or a join with such a ``where``, with keys or ``on=[]``: numbers, dates
-    or timestamps of the same type, one of each side, as they stand. Further conditions are a filter behind it. Not in
+    or timestamps of the same type, one of each side, as they stand. Further conditions are a filter after it. Not in
     loops, and not where others read the pairs.
 
     Joins by key look up in arrangements that others may look up in, too; those of joins by range nobody shares. So they

@@ -39,7 +39,7 @@ See `python -m benchmarks window_limits`: it halves a step in a partition of 100
 def limit_ranks(graph: Graph) -> Graph:
     """Return the graph with windows over the first rows of partitions alone, where a filter wants no others.
 
-    ``row_number() <= k`` and what comes to the same (``2 > row_number() - 1``, ``IN (1, 2)``, bounds on both sides of
+    ``row_number() <= k`` and its equivalents (``2 > row_number() - 1``, ``IN (1, 2)``, bounds on both sides of
     an ``OR``) takes a top-k before the window, or instead of it, where nothing but numbers is asked for; ``rank()`` and
     ``dense_rank()`` the peers of one. Only where all calls of the window look at no rows after the current one, or its
     peers, and where nobody else reads them; and not of more than `CEILING` rows of partitions that may be kept in their
@@ -100,14 +100,14 @@ def _worth_it(source: Windowed) -> int:
     """Return the greatest rank that is worth a limit."""
     bound = source.bound
     in_order = bound.strategy in ("auto", "ordered") and source.scope.coordinates == 1 and not bound.look_at_all
-    return CEILING if in_order else _MOST
+    return CEILING if in_order else _GREATEST_RANK
 
 
 # -- conditions -------------------------------------------------------------------------------------------------------
 
 _NOT: Final = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "ne": "eq"}
 _TURNED: Final = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge", "eq": "eq"}
-_MOST: Final = 2**63 - 1
+_GREATEST_RANK: Final = 2**63 - 1
 """The greatest rank there is: a condition that lets all through is no limit, and engines count in 64 bits."""
 _WHOLE: Final = 2**53
 """Below this whole numbers are floats as they are."""

@@ -36,7 +36,7 @@ class Copy:
         return self._made
 
     def keep(self, count: int) -> None:
-        """Have so many first nodes as they are, before all others."""
+        """Have the first ``count`` nodes as they are, before all others."""
         self._same = count
         for node in self.old.nodes[:count]:
             self._new[node] = node

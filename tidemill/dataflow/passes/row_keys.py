@@ -1,4 +1,4 @@
-"""What tells the rows of a collection apart, as far as a dataflow shows: columns with no values twice."""
+"""Unique keys of the rows of a collection, as far as a dataflow shows: columns with no values twice."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ _SOME_OF_THE_SAME: Final = (
 )  # fmt: skip
 """Operators whose rows are those of their first input, no more often than there, with its columns first."""
 _PASSED_ON: Final = (*_SOME_OF_THE_SAME, Join, Map, OuterJoin, RangeJoin, Reduce, SetOperation, Threshold)
-_MOST: Final = 4
+_MOST_KEYS: Final = 4
 """How many keys are known of a collection: a join has one for each pair of its sides' keys."""
 _KNOWN: Final[WeakKeyDictionary[Node, Keys]] = WeakKeyDictionary()
 
 
 def row_keys(node: Node) -> Keys:
-    """Return sets of columns by each of which rows are told apart, at every time; none where that is not known.
+    """Return sets of columns each of which is unique to a row, at every time; none where that is not known.
 
     Then no two rows have the same values in them, no row is there twice, and none has a negative count.
     """
@@ -72,7 +72,7 @@ def row_keys(node: Node) -> Keys:
 
 
 def row_key(node: Node) -> frozenset[int] | None:
-    """Return the least columns by which rows are told apart; None where that is not known."""
+    """Return the smallest set of columns that is unique to a row; None where that is not known."""
     return next(iter(row_keys(node)), None)
 
 
@@ -88,7 +88,7 @@ def join_once(graph: Graph) -> Graph:
     Where no key is there twice on one side, a row of the other has one partner at the most, so that its pairs, without
     the partner's columns, are the rows that have one: else these are found by a second join, with the distinct keys. So
     with inputs that have a key, groups, ``top_k(1)``, ``distinct`` and the first of ``row_number``, and what selects,
-    filters and joins make of them. Where there is a condition, rows of the other side have to be told apart, too.
+    filters and joins make of them. Where there is a condition, rows of the other side have to be unique, too.
     """
 
     def rewrite(copy: Copy, node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -121,7 +121,7 @@ def _least(keys: Iterable[frozenset[int]]) -> Keys:
     for key in sorted(keys, key=lambda key: (len(key), sorted(key))):
         if not any(less <= key for less in found):
             found.append(key)
-    return tuple(found[:_MOST])
+    return tuple(found[:_MOST_KEYS])
 
 
 def _found(node: Node, sources: Sequence[Keys]) -> Iterator[frozenset[int]]:
@@ -153,7 +153,7 @@ def _has_each_once(node: Node) -> bool:
 
 
 def _made(node: Node) -> Iterator[frozenset[int]]:
-    """Iterate over what tells rows apart that are made by an operator or come in."""
+    """Iterate over the unique keys of rows that are made by an operator or come in."""
     whole = frozenset(range(len(node.schema)))
     if isinstance(node, Input):
         if node.key:
@@ -169,7 +169,7 @@ def _made(node: Node) -> Iterator[frozenset[int]]:
 
 
 def _of_first(node: Reduce | TopK | Windowed) -> Iterator[frozenset[int]]:
-    """Iterate over what tells rows apart of which there is one in each group, or which have numbers there."""
+    """Iterate over the unique keys of rows of which there is one in each group, or which have numbers there."""
     width = len(node.schema)
     if isinstance(node, Reduce) and isinstance(node.logic, FirstRows):
         keys = range(len(node.keys))

@@ -175,10 +175,10 @@ def _over(expressions: Columns, columns: Columns) -> list[Bound] | None:
             if any(isinstance(c, BoundCall) and c.dtype == FLOAT64 for c in inner):
                 return None
     found = [substituted(e, lambda part: columns[part.index]) for e in expressions]
-    return found if all(sum(1 for _ in walk(e)) <= _MOST for e in found) else None
+    return found if all(sum(1 for _ in walk(e)) <= _MOST_PARTS for e in found) else None
 
 
-_MOST: Final = 100
+_MOST_PARTS: Final = 100
 """How many parts an expression is made to have."""
 
 
@@ -286,7 +286,7 @@ def _narrowed(copy: Copy, node: Node, found: _SelfJoin) -> tuple[_SelfJoin, Node
 
 
 def _windowed(copy: Copy, node: Node, rows: Node, calls: Sequence[AggregateCall], band: Band) -> Node:
-    """Return the rows with the values of window calls behind them."""
+    """Return the rows with the values of window calls after them."""
     own = [column(rows.schema, i) for i in range(len(rows.schema))]
     first = [own[i] for i in band.keys]
     columns: list[tuple[str, Bound]] = [(f"key {i}", key) for i, key in enumerate(first)]

@@ -17,7 +17,7 @@ Column = tuple[int, int]
 """A relation, and which of its columns."""
 
 _LEAST: Final = 3
-_MOST: Final = 16
+_MOST_JOINS: Final = 16
 """Joins in a stack: changes of each relation are looked up in all others, so of more joins several stacks are made."""
 _LOOK_UP: Final = (DeltaJoin, Join, Reduce)
 _THERE: Final = "all arrangements are there"
@@ -182,7 +182,7 @@ class Stack:
         return [columns[c] for c in join.output]
 
     def _side(self, join: Join, side: Node) -> list[Column]:
-        below = _joined_alone(self._graph, side, join) if len(self.joins) < _MOST else None
+        below = _joined_alone(self._graph, side, join) if len(self.joins) < _MOST_JOINS else None
         if below is None:
             self.relations.append(side)  # type: ignore[arg-type] # `paths` refuses what is no Arrange
             return [(len(self.relations) - 1, c) for c in range(len(side.schema))]

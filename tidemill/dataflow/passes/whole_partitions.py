@@ -146,7 +146,7 @@ def _without_calls(
 ) -> tuple[Node, tuple[Grouped, ...]]:
     """Return the rows before other window calls were added, where the groups do not need those, and the aggregates.
 
-    As ties, the values of such calls tell apart copies of one row alone, which are all the same to the aggregates then.
+    As ties, the values of such calls distinguish only copies of one row, which are all the same to the aggregates then.
     """
     asked = len(node.bound.windows.order)
     while source in before:

@@ -34,9 +34,9 @@ class Kept:
 def read_by_window(node: Windowed, read: set[int]) -> Kept:
     """Return what is left of a window of which these columns are read.
 
-    All columns tell rows apart in ties. None need to where no two rows of a partition are alike in the order, or where
+    All columns order rows in ties. None need to where no two rows of a partition are alike in the order, or where
     rows that are have the same in all that is read. Else those may go that are the last ones by which rows with the
-    same hash are told apart, and the hash stays: rows that are equal then give the same, whichever comes first.
+    same hash are distinguished, and the hash stays: rows that are equal then give the same, whichever comes first.
     """
     width, windows, columns = len(node.inputs[0].schema), node.bound.windows, node.bound.columns
     calls = tuple(i for i in range(len(windows.calls)) if width + i in read)
@@ -62,7 +62,7 @@ def read_by_window(node: Windowed, read: set[int]) -> Kept:
 def narrowed_window(node: Windowed, kept: Kept, columns: Mapping[int, Bound], row: Sequence[int]) -> dict[str, Any]:
     """Return the fields of a window with the calls kept, over rows that have those columns of its own.
 
-    ``columns`` says for those that it works out what they are over these rows, by their places.
+    ``columns`` says for those that it computes what they are over these rows, by their places.
     """
     windows, bound = node.bound.windows, node.bound
     at = {place: i for i, place in enumerate(sorted(columns))}
@@ -82,7 +82,7 @@ def narrowed_window(node: Windowed, kept: Kept, columns: Mapping[int, Bound], ro
 
 
 def places_of_window(node: Windowed, kept: Kept, columns: Iterable[int]) -> set[int]:
-    """Return which of the columns that a window works out are left, where these are left of its rows."""
+    """Return which of the columns that a window computes are left, where these are left of its rows."""
     windows = node.bound.windows
     found = {*range(node.bound.keys), *(o.column for o in windows.order), *(windows.row[i] for i in columns)}
     found.update(p for i in kept.calls for p in _places(windows.calls[i]))

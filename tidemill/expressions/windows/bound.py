@@ -140,8 +140,8 @@ def _nulls(ignored: bool) -> str:
 
 
 @attrs.frozen
-class AskedFor:
-    """A call that users know, to be named by errors of an operator that finds what it needs."""
+class CallLabel:
+    """The names of a user's call, for the errors of an operator that computes something for it."""
 
     function: str
     name: str
@@ -171,8 +171,8 @@ class Windows:
     """Whether an engine that can keeps large partitions in their order, and computes what a change reaches only."""
     only_in_order: bool = False
     """Whether an engine that cannot is to refuse."""
-    asked_for: AskedFor | None = None
-    """What this is worked out for, where users have asked for something else."""
+    label: CallLabel | None = None
+    """The user's call that this is computed for, where it is not one of these."""
     hashed: tuple[int, ...] | None = None
     """Which of the columns the hash that breaks ties is over, if not over the rows' own."""
 
@@ -191,12 +191,12 @@ class Windows:
 
     def named(self, call: int) -> tuple[str, str]:
         """Return a call's function and the name of its column, as users know them."""
-        asked = self.asked_for
-        return (self.calls[call].function, self.names[call]) if asked is None else (asked.function, asked.name)
+        label = self.label
+        return (self.calls[call].function, self.names[call]) if label is None else (label.function, label.name)
 
     def partitioned_by(self, keys: int) -> int:
         """Return how many of the keys users partition by."""
-        return keys if self.asked_for is None else self.asked_for.keys
+        return keys if self.label is None else self.label.keys
 
     def describe(self, texts: Sequence[str] | None = None) -> str:
         """Return the calls with their columns' names, and the order; what they read as given, or by its number."""

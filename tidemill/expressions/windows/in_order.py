@@ -109,7 +109,7 @@ def looks_at_all(windows: Windows, types: Sequence[DType]) -> dict[str, str]:
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
-def adds_up_first_values(call: BoundWindowCall) -> bool:
+def counts_only_first_values(call: BoundWindowCall) -> bool:
     """Return whether a call is of the distinct values of rows from an end of the partition on.
 
     A value counts in the first row that has it, seen from that end, and in no other: so once these rows are known, the
@@ -144,9 +144,9 @@ def _without_a_bound(call: ValueCall | AggregateCall) -> str | None:
         n = call.n.value if isinstance(call.n, BoundLiteral) else None
         if call.function == "nth_value" and (n is None or n > MOST_OF_FIRST):
             reason = f"nth_value, but of at most {MOST_OF_FIRST} rows,"
-    elif call.distinct and call.function not in ONCE_IS_ENOUGH and not adds_up_first_values(call):
+    elif call.distinct and call.function not in ONCE_IS_ENOUGH and not counts_only_first_values(call):
         reason = f"{call.function}(DISTINCT ...) with EXCLUDE"
-    return None if reason is None else f"{reason} over a frame without a bound"
+    return None if reason is None else f"{reason} over a frame unbounded on one side"
 
 
 def _is_long(dtype: DType) -> bool:

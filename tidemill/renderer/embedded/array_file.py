@@ -1,6 +1,6 @@
 """One file that holds named arrays, put in place atomically, with a version, a fingerprint and checksums. No pickle.
 
-A zip of ``.npy`` members and a manifest, and behind it the SHA-256 of all of that, which is checked before anything
+A zip of ``.npy`` members and a manifest, followed by the SHA-256 of all of that, which is checked before anything
 else is looked at. It is written beside its place and moved there when it is whole and on the disk, so a crash leaves
 what was there before.
 """
@@ -160,7 +160,7 @@ def _between(items: Iterable[T]) -> Iterator[T]:
 
 
 def _digest(file: Any, size: int) -> bytes:
-    """Return the digest of so many bytes from the beginning on; the file is behind them then."""
+    """Return the digest of the file's first ``size`` bytes, and leave its position after them."""
     file.seek(0)
     digest = hashlib.sha256()
     while size:

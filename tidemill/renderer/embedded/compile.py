@@ -106,7 +106,7 @@ class Compiled:
     def uppers(self, frontiers: Mapping[Input, Antichain]) -> dict[Frontier, Antichain]:
         """Return where each frontier is when the inputs' are these.
 
-        What only constants reach is complete at once. Unless an output waits for it, it is worked out with the first
+        What only constants reach is complete at once. Unless an output waits for it, it is computed with the first
         step, so that frontiers need not differ.
         """
         same = None if self._progress.delays else common(frontiers.values())

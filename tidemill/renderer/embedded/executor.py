@@ -208,7 +208,7 @@ class EmbeddedExecutor:
         return self._rows(operator.schema, found, at)
 
     def rows(self, schema: Schema, block: UpdateArray, at: Time | None) -> Rows:
-        """Return what updates come to at a time, or after all times."""
+        """Return the sums of updates at a time, or after all times."""
         return self._rows(schema, self._accumulated(schema, block, at), at)
 
     def _rows(self, schema: Schema, rows: UpdateArray, at: Time | None) -> Rows:
@@ -234,7 +234,7 @@ class EmbeddedExecutor:
         operator = self.compiled.outputs[node]
         block = operator.spine.all_updates()
         k, users = len(operator.schema), len(self.graph.coordinates)
-        # However much of it was compacted so far, times are told apart as far as was promised, and no further.
+        # However much of it was compacted so far, times are distinguished as far as was promised, and no further.
         block = advance(block, k, users, since)
         if time is None:
             return self.updates(operator.schema, consolidated(block), Antichain.minimum(users), upper)

@@ -49,7 +49,7 @@ class _Mark:
 
 
 class _Reading:
-    """A limit, worked out anew where its mark has moved."""
+    """A limit, computed anew where its mark has moved."""
 
     def __init__(self, limit: Limit, mark: _Mark) -> None:
         self._mark = mark

@@ -25,7 +25,7 @@ from tidemill.renderer.embedded.trace.spine import Spine
 _FEW: Final = 100_000
 """Values that are not looked at: some ten megabytes."""
 _WORTH: Final = 4
-"""Of so many values one has to be let go of, for merging to be worth it."""
+"""Of this many values one has to be let go of, for merging to be worth it."""
 _LOG: Final = logging.getLogger("tidemill.spines")
 
 

@@ -41,7 +41,7 @@ class Schedule:
         self.users = users
         self.frontier_of = frontier_of
         self.checks_frontiers = False
-        """Whether updates beyond an operator's frontier may come to it, so that all have to be compared with it."""
+        """Whether updates beyond an operator's frontier may reach it, so that all have to be compared with it."""
         self.frontiers_differ = False
         """Whether operators differ in their frontiers, before or after the current step."""
         self.transaction = Transaction()
@@ -319,7 +319,7 @@ class Port:
         self._rows = None
 
     def take_consolidated(self) -> UpdateArray | None:
-        """Return what is there for the operator's turn, consolidated; None where it came to nothing."""
+        """Return what is there for the operator's turn, consolidated; None where all of it cancelled."""
         if self._rows is not None:
             self._stack_rows()
         if self.consolidated and len(self._now) == 1:

@@ -202,7 +202,7 @@ def load_operator(operator: Operator, saved: Mapping[str, Stored], *, later: boo
             store.refill_later(*saved[name])
         elif name in saved:
             store.refill(saved[name][1]())
-        else:  # what constants came to when the run was started is below, or was nothing
+        else:  # what constants evaluated to when the run was started is below, or was nothing
             store.evict()
     for i, port in enumerate(operator.ports):
         port.refill(_copied(saved, f"port{i}"))

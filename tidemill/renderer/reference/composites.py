@@ -1,4 +1,4 @@
-"""The definitions of composites, from SQL's: what the primitives that they are lowered to have to come to."""
+"""The definitions of composites, from SQL's: what the primitives that they are lowered to have to give."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def _windowed(node: composites.Windowed, final: IsFinal, source: Trace) -> Updat
 
 
 def _with_calls(node: composites.Windowed, key: Row, rows: Contents) -> Contents:
-    """Return the rows with the values of the calls, worked out of all that these read."""
+    """Return the rows with the values of the calls, computed from all that these read."""
     check_counts(node, key, rows)
     windows, columns = node.bound.windows, tuple(b for _, b in node.bound.columns)
     try:

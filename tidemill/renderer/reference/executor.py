@@ -37,7 +37,7 @@ Given: TypeAlias = dict[Input, list[tuple[Row, Time, int]]]
 
 
 class Evaluated(Protocol):
-    """What is worked out of all updates."""
+    """What is computed from all updates."""
 
     traces: dict[Node, Trace]
     seconds: dict[Node, float]
@@ -125,7 +125,7 @@ class ReferenceExecutor:
         self._next = None
 
     def tidy(self) -> None:
-        """Nothing: all is worked out anew in each step."""
+        """Nothing: all is computed anew in each step."""
 
     def _inspect(self, traces: Mapping[Node, Trace]) -> None:
         for node, trace in traces.items():
@@ -234,7 +234,7 @@ class ReferenceExecutor:
 
 @attrs.frozen
 class _Next:
-    """What a step comes to, until it is made final."""
+    """The result of a step, until it is made final."""
 
     given: Given
     queued: Given

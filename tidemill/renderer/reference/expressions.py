@@ -1,7 +1,7 @@
 """What scalar expressions mean: one row in plain Python. The other evaluators are tested against this one.
 
 AND and OR take their operands from left to right, up to the first one that decides (false, true): an error counts only
-where none before it did, as it does behind NULL. CASE, COALESCE and IN leave alone what they need not likewise. What
+where none before it did, as it does after NULL. CASE, COALESCE and IN leave alone what they need not likewise. What
 each function means is said by its entry in the registry.
 """
 

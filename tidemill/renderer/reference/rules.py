@@ -59,7 +59,7 @@ def user_part(node: Node, time: Time) -> Time:
 
 
 def check_counts(node: Node, key: Row, rows: Contents) -> None:
-    """Refuse a group that holds a row less than no times."""
+    """Refuse a group that holds a row with a negative count."""
     for row, count in rows.items():
         if count < 0:
             raise failures.negative_count(node, key, row, count)

@@ -20,7 +20,7 @@ Trace: TypeAlias = dict[tuple[Row, Time], int]
 
 
 def consolidated(updates: Iterable[tuple[Row, Time, int]]) -> Trace:
-    """Return the updates with equal rows and times added up, and without those that come to nothing.
+    """Return the updates with equal rows and times added up, and without those that cancel.
 
     >>> consolidated([(("a",), (0,), 1), (("b",), (0,), 2), (("a",), (0,), -1)])
     {(('b',), (0,)): 2}

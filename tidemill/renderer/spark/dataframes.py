@@ -35,11 +35,11 @@ _ONE: Final = "1L"
 
 
 def check_capitals(named: Names, schema: Schema, where: str, *, sensitive: bool) -> None:
-    """Refuse columns, with those of time and diff, that Spark does not tell apart."""
+    """Refuse columns, with those of time and diff, that Spark does not distinguish."""
     whole = [*schema.names, *named.times, named.diff]
     if not sensitive and len({n.lower() for n in whole}) < len(whole):
         msg = (
-            f"{where}: columns {whole} differ only in capitals, which {_CASE}=false does not tell apart: rename "
+            f"{where}: columns {whole} differ only in capitals, which {_CASE}=false does not distinguish: rename "
             f"some, or set {_CASE}=true"
         )
         raise SchemaError(msg)
@@ -253,7 +253,7 @@ def updates_of(spark: SparkSession, node: Node, lines: list[tuple[Any, ...]], mo
 
 
 def table_of(schema: Schema, data: DataFrame, whole: int) -> tuple[pa.Table, list[pa.ChunkedArray]]:
-    """Return a DataFrame's first columns as a table of the schema, and so many columns of whole numbers after them."""
+    """Return a DataFrame's first columns as a table of the schema, and the ``whole`` columns of integers after them."""
     table = data.toArrow()
     arrays = [_cast(table.column(i), f.dtype) for i, f in enumerate(schema)]
     rest = [_cast(table.column(len(schema) + i), INT64) for i in range(whole)]

@@ -45,7 +45,7 @@ N = TypeVar("N", Input, Output)
 
 
 class _TooMuchError(Exception):
-    """A loop has come to hold more than the driver is to hold."""
+    """A loop holds more than the driver is to hold."""
 
 
 def entering(scope: Scope, usage: Usage) -> dict[Node, list[Node]]:
@@ -129,7 +129,7 @@ def _fetched(compiled: Compiled, source: Node, frame: Frame) -> UpdateArray:
 
 
 def _limited(compiled: Compiled, most: int) -> Callable[[], None]:
-    """Return what refuses to go on where operators hold more updates than so many; to be asked before each turn."""
+    """Return what refuses to go on where operators hold more than ``most`` updates; to be asked before each turn."""
     operators = list(operators_of(compiled.root))
     looked = 0.0
 

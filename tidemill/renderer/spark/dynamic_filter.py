@@ -63,7 +63,7 @@ class Moves:
     moves: Sequence[Move]
 
     def filtered(self, left: Frame) -> Frame | None:
-        """Return what new left updates come to: when they come, and when the value moves."""
+        """Return what passes of new left updates: as they arrive, and as the value moves."""
         if left.time is None or (self.moves and self.moves[-1].time > left.time[0]):
             return self._met(left, is_new=True)
         return self._compared(left, self.moves[-1].new if self.moves else self.before)
@@ -119,7 +119,7 @@ class Moves:
         return substituted(self.node.predicate, put)
 
     def _of_old_value(self) -> Bound:
-        """Return the predicate of a left row and the second of two right ones behind it."""
+        """Return the predicate of a left row and the second of two right ones after it."""
         width, more = len(self.node.schema), len(self.node.inputs[1].schema)
         return substituted(self.node.predicate, lambda c: attrs.evolve(c, index=c.index + more * (c.index >= width)))
 

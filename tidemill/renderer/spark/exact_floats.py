@@ -24,9 +24,9 @@ OUTSIDE: Final = "tidemill: a float that limbs do not hold"
 
 _RAISE: Final = f"CAST(raise_error('{OUTSIDE}') AS double)"
 _EXACT_BITS: Final = 53
-"""Whole numbers of so many bits are floats."""
+"""Whole numbers of how many bits are floats."""
 _DECIMAL_BITS: Final = 126
-"""Numbers of so many bits have 38 decimal digits, the most that Spark's decimals may have."""
+"""Numbers of how many bits have 38 decimal digits, the most that Spark's decimals may have."""
 _HALVES: Final = f"{2.0**27 + 1!r}D"
 """A float times this, less what that is more than the float, is its upper 26 bits."""
 
@@ -53,7 +53,7 @@ class Limbs:
         return [f"{column}_limb{i}" for i in range(self.count)]
 
     def whole(self, sums: Iterable[int]) -> int:
-        """Return the number that limbs come to, in units of the last."""
+        """Return the number that limbs stand for, in units of the last."""
         whole = 0
         for limb in sums:
             whole = (whole << self.width) + limb

@@ -123,7 +123,7 @@ class _Planned(Step):
             self._send_later(node.variable, (*now[:-1], 1), linear.moved(change, node.scope.coordinates - 1, 1))
 
     def of_dynamic_filter(self, node: OrderedDynamicFilter, _now: Round) -> Frame | None:
-        """Return what left updates come to as some value moves once: which one it is, is not known."""
+        """Return what passes of left updates as some value moves once: which one it is, is not known."""
         left, right = self._inputs(node)
         if right is not None:
             materialised(consolidated(right))

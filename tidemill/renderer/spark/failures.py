@@ -105,7 +105,7 @@ def unread_state(error: BaseException) -> str | None:
 
 
 def is_too_large_to_fetch(error: BaseException) -> bool:
-    """Return whether what was to come to the driver has more bytes than Spark's setting allows."""
+    """Return whether what was to be collected on the driver has more bytes than Spark's setting allows."""
     return _MOST_FETCHED in str(error)
 
 

@@ -21,7 +21,7 @@ from tidemill.renderer.spark.session import is_connected
 
 DIFF = "d"
 _SMALL_CELLS = 400_000
-"""Up to so many values, a DataFrame is broadcast to the executors rather than shuffled."""
+"""Up to how many values a DataFrame is broadcast to the executors rather than shuffled."""
 _ROWS_A_PARTITION = 100_000
 _SHALLOW = 4
 _SEEN = "tidemill"

@@ -84,7 +84,7 @@ class Layout:
         return [f"c{k}" for k in self.keys]
 
     def times_and_weights(self, weights: int) -> list[str]:
-        """Return the columns of times, and of so many weights."""
+        """Return the columns of times, and those of ``weights`` weights."""
         return [*times(self.coordinates), *(f"w{i}" for i in range(weights))]
 
     def picked(self, lines: UpdateArray, kind: int, names: Sequence[str], weights: int) -> UpdateArray:

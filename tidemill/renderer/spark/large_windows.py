@@ -34,11 +34,11 @@ from tidemill.expressions.windows.bound import (
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.windows.affected import Reach
 from tidemill.renderer.embedded.windows.range_partitions import (
-    Around,
-    RangePartition,
-    around,
+    RangeSummary,
+    Surroundings,
     can_be_divided,
-    summaries_asked,
+    requested_summaries,
+    surroundings_of,
 )
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, is_planning, materialised, with_keys
 from tidemill.renderer.spark.range_tasks import (
@@ -72,8 +72,8 @@ def is_divisible(node: Node) -> bool:
 def note_on_large_partitions() -> str:
     """Return what is done with large partitions of windows that can be divided, for explain."""
     return (
-        f"Partitions of more than {LARGE:,} rows, which a job before this one counts, are cut into ranges of about "
-        f"{RANGE_ROWS:,} rows each by their order: one job finds out what is around each, one computes the values."
+        f"Partitions of more than {LARGE:,} updates, counted by a job before this one, are cut by their order into "
+        f"ranges of about {RANGE_ROWS:,} updates each: one job summarises the ranges, one computes their values."
     )
 
 
@@ -139,8 +139,8 @@ def windows_of_large(node: Reduce, frame: Frame, *, some_stored: bool = False) -
         version = F.array_position(known, F.col("t0")) - (0 if some_stored else 1)
     if some_stored:
         version = F.when(F.col(STORED), 0).otherwise(version)
-    lines = large.data.select(*columns(large.width), version.cast("int").alias(VERSION), DIFF)
-    found = in_ranges(node, lines, rows, [*([None] if some_stored else []), *at], inserted=large.inserted)
+    updates = large.data.select(*columns(large.width), version.cast("int").alias(VERSION), DIFF)
+    found = in_ranges(node, updates, rows, [*([None] if some_stored else []), *at], inserted=large.inserted)
     if found is None:
         return None, frame
     return Frame(found, len(node.schema), large.coordinates, time), rest
@@ -175,7 +175,7 @@ def _times_of(data: DataFrame) -> list[Time] | None:
 
 
 def in_ranges(
-    node: Reduce, lines: DataFrame, rows: int, times: Sequence[Time | None], *, inserted: bool
+    node: Reduce, updates: DataFrame, rows: int, times: Sequence[Time | None], *, inserted: bool
 ) -> DataFrame | None:
     """Return the output's updates for rows with a version and a diff, computed in ranges; None if that cannot be done.
 
@@ -185,21 +185,21 @@ def in_ranges(
     logic, schema = node.logic, node.inputs[0].schema
     assert isinstance(logic, Windows)
     given = read_by_calls(node, logic) if inserted else tuple(range(len(schema)))
-    ranged = _range_partitioned(node, logic, lines, -(-rows // RANGE_ROWS)).localCheckpoint()
+    ranged = _range_partitioned(node, logic, updates, -(-rows // RANGE_ROWS)).localCheckpoint()
     ranged = ranged.withColumn(RANGE, F.spark_partition_id())
-    asked = summaries_asked(logic, schema.dtypes)
-    kernel = RangeKernel(node, given, len(times), asked, int(RANGE_ROWS / MOST_BESIDE))
+    requested = requested_summaries(logic, schema.dtypes)
+    kernel = RangeKernel(node, given, len(times), requested, int(RANGE_ROWS / MOST_BESIDE))
     found = surroundings(node, applied(ranged, kernel).toArrow().to_pylist(), given)
     return None if found is None else applied(ranged, RangeValuesKernel(node, tuple(times), given, found))
 
 
-def _range_partitioned(node: Reduce, windows: Windows, lines: DataFrame, ranges: int) -> DataFrame:
+def _range_partitioned(node: Reduce, windows: Windows, updates: DataFrame, ranges: int) -> DataFrame:
     """Return the rows range-partitioned by key and order, one task a range, peers in one range where they matter."""
     reach = Reach.of(windows, node.inputs[0].schema.dtypes)
     assert reach is not None
     ties_are_columns = all(o.column < len(node.inputs[0].schema) for o in windows.ties)  # else by the rows' hash
     by = (*windows.order, *windows.ties) if ties_are_columns and not reach.peers else windows.order
-    return lines.repartitionByRange(max(ranges, 2), *(f"c{k}" for k in node.keys), *map(_sorted_by, by))
+    return updates.repartitionByRange(max(ranges, 2), *(f"c{k}" for k in node.keys), *map(_sorted_by, by))
 
 
 def _sorted_by(by: OrderColumn) -> Column:
@@ -231,26 +231,28 @@ def _arguments(call: BoundWindowCall) -> tuple[int | BoundLiteral | None, ...]:
     return call.aggregate.column, call.aggregate.condition, *(o.column for o in call.aggregate.order)
 
 
-def surroundings(node: Reduce, lines: Sequence[Mapping[str, Any]], given: Sequence[int]) -> dict[Place, Around] | None:
+def surroundings(
+    node: Reduce, summaries: Sequence[Mapping[str, Any]], given: Sequence[int]
+) -> dict[Place, Surroundings] | None:
     """Return what surrounds each range, encoded to be sent; None if one has no summary, or if they are out of order."""
-    if any(line["summary"] is None for line in lines):
+    if any(row["summary"] is None for row in summaries):
         return None
     transport = Transport(node.inputs[0].schema.dtypes, given, Interner())
-    partitions: dict[tuple[int, str], dict[int, RangePartition]] = defaultdict(dict)
-    for line in sorted(lines, key=lambda line: line[RANGE]):
-        one: RangePartition = pickle.loads(line["summary"])  # noqa: S301 - of our own tasks
-        partitions[line[VERSION], line["key"]][line[RANGE]] = transport.received(one, rows=False)
-    found: dict[Place, Around] = {}
+    partitions: dict[tuple[int, str], dict[int, RangeSummary]] = defaultdict(dict)
+    for row in sorted(summaries, key=lambda row: row[RANGE]):
+        one: RangeSummary = pickle.loads(row["summary"])  # noqa: S301 - of our own tasks
+        partitions[row[VERSION], row["key"]][row[RANGE]] = transport.received(one, rows=False)
+    found: dict[Place, Surroundings] = {}
     for (version, key), some in partitions.items():
         ranges = list(some.values())
         if not _are_in_order(node, ranges, transport):
             return None
-        for number, beside in zip(some, around(ranges), strict=True):
-            found[number, version, key] = transport.sent(beside)
+        for number, near in zip(some, surroundings_of(ranges), strict=True):
+            found[number, version, key] = transport.sent(near)
     return found
 
 
-def _are_in_order(node: Reduce, ranges: Sequence[RangePartition], transport: Transport) -> bool:
+def _are_in_order(node: Reduce, ranges: Sequence[RangeSummary], transport: Transport) -> bool:
     """Return whether no range begins before the end of the one before it, in our order, which Spark's may not be."""
     assert isinstance(node.logic, Windows)
     order = row_order(node.logic, transport.types, transport.interner)

@@ -4,7 +4,7 @@ Where all updates are at one time this is a plain ``groupBy``. Over several time
 sums over a window, and a change is what a group has at a time, less what it had at the one before. At one time distinct
 is native in loops as well, unless one is inside another: then iterations are totally ordered.
 
-Rows that are known to have no counts but 1 need not be told apart before lists and extremes are made of them.
+Rows that are known to have no counts but 1 need not be distinguished before lists and extremes are made of them.
 
 Partial sums may overflow where the sum does not; as with every error of Spark's, the step is then taken again with the
 kernels, which know better.
@@ -52,9 +52,9 @@ _OF_ROWS: Final = {"min": "min", "max": "max", "list": "collect_list"}
 _EXACT: Final = 2**53
 _MASK: Final = (1 << 32) - 1
 _SHUFFLED_CELLS: Final = 1 << 23
-"""Up to so many values, what is stored is shuffled with what comes: sooner done than a job to see what that touches."""
+"""Up to how many values stored ones are shuffled with new ones: sooner done than a job to see what these touch."""
 _DIGITS: Final = 17
-"""Decimals of so many digits times a count still have room to be added up in 38."""
+"""Decimals of how many digits times a count still have room to be added up in 38."""
 
 
 def distinct(frame: Frame) -> Frame:
@@ -249,7 +249,7 @@ def _rows(node: Reduce, frame: Frame, grouped: DataFrame, row: list[str]) -> Fra
 
 
 def _has_all_groups(node: Reduce, frame: Frame) -> bool:
-    """Return whether all groups of updates at one time have a row, whatever they come to."""
+    """Return whether all groups of updates at one time have a row, whatever they add up to."""
     assert isinstance(node.logic, Aggregates)
     return node.scalar or (frame.inserted and node.logic.present is None)
 

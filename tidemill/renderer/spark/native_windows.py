@@ -31,8 +31,8 @@ from tidemill.renderer.spark.scalars import native_sql
 from tidemill.renderer.spark.types import sql_type
 
 _SLIDING: Final = 32
-"""Up to so many rows of a frame that moves at both ends, adding them up anew for each row is as quick as anything."""
-_MOST: Final = 2**31 - 1
+"""Up to how many rows of a frame that moves at both ends adding them up anew for each row is as quick as anything."""
+_GREATEST_INT: Final = 2**31 - 1
 
 
 def native_windows(node: Reduce, frame: Frame, *, floats: bool) -> Frame | None:
@@ -145,7 +145,7 @@ def _text(windows: Windows, call: BoundWindowCall, *, floats: bool) -> str | Non
 def _number(argument: object, least: int) -> int | None:
     """Return a number that is the same for all rows, from the least on."""
     value = argument.value if isinstance(argument, BoundLiteral) else None
-    return value if isinstance(value, int) and least <= value <= _MOST else None
+    return value if isinstance(value, int) and least <= value <= _GREATEST_INT else None
 
 
 def _has_frame(windows: Windows, frame: WindowFrame, *, by_row: bool) -> bool:
@@ -156,7 +156,7 @@ def _has_frame(windows: Windows, frame: WindowFrame, *, by_row: bool) -> bool:
         return True
     if frame.mode != "rows":  # of peers, from the first row on
         return frame.start is None and frame.end == 0 and isinstance(frame.end, int) and bool(windows.order)
-    if not all(b is None or (isinstance(b, int) and abs(b) < _MOST) for b in (frame.start, frame.end)):
+    if not all(b is None or (isinstance(b, int) and abs(b) < _GREATEST_INT) for b in (frame.start, frame.end)):
         return False
     if frame.start is None or frame.end is None:
         return frame.end is not None

@@ -25,7 +25,7 @@ from tidemill.renderer.embedded.kernels.updates import NULL, Codes, UpdateArray,
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.windows.large_partitions import partitions_in_order
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
-from tidemill.renderer.embedded.windows.range_partitions import Around, RangePartition, range_of, values_of
+from tidemill.renderer.embedded.windows.range_partitions import RangeSummary, Surroundings, summary_of_range, values_of
 from tidemill.renderer.embedded.windows.summaries import Summary
 from tidemill.renderer.runs import failures
 from tidemill.renderer.spark.frames import DIFF, times
@@ -37,11 +37,11 @@ RANGE: Final = "range"
 SUMMARY: Final = Schema(
     (Field(RANGE, INT32), Field(VERSION, INT32), Field("key", STRING), Field("summary", BINARY, nullable=True))
 )
-"""What is said of a range of a partition: a pickled `RangePartition`; none where it cannot be one."""
+"""A range of a partition: its pickled `RangeSummary`; none where it has none."""
 
 Place = tuple[int, int, str]
 """A range: its number, version, and the partition as text."""
-R = TypeVar("R", RangePartition, Around)
+R = TypeVar("R", RangeSummary, Surroundings)
 
 
 def row_order(windows: Windows, types: Sequence[DType], interner: Interner) -> RowOrder:
@@ -82,10 +82,10 @@ class Transport:
             return pa.table(columns, [str(i) for i in self.given])
         if isinstance(value, dict):
             return {
-                asked: decode_column(np.array(v, np.int64), self.types[asked.column], self.interner)
+                requested: decode_column(np.array(v, np.int64), self.types[requested.column], self.interner)
                 if isinstance(v, tuple) and not isinstance(v, Exact)
                 else v
-                for asked, v in value.items()
+                for requested, v in value.items()
             }
         return value
 
@@ -94,10 +94,10 @@ class Transport:
             return self.codes(value)
         if isinstance(value, dict):
             return {
-                asked: tuple(encoded([v], [self.types[asked.column]], self.interner)[0].tolist())
+                requested: tuple(encoded([v], [self.types[requested.column]], self.interner)[0].tolist())
                 if isinstance(v, pa.Array)
                 else v
-                for asked, v in value.items()
+                for requested, v in value.items()
             }
         return value
 
@@ -152,13 +152,13 @@ def _given(node: Any, columns: Sequence[int]) -> list[Field]:
 
 @attrs.frozen
 class RangeKernel:
-    """Says what ranges are to others."""
+    """Summarises ranges, each as a `RangeSummary`."""
 
     node: Any = attrs.field(converter=detached)
     columns: tuple[int, ...]
     """The columns of rows that are given."""
     versions: int
-    asked: tuple[Summary, ...]
+    requested: tuple[Summary, ...]
     most: int
     """How many rows of a range may be of concern to others."""
 
@@ -185,7 +185,7 @@ class RangeKernel:
             yield -1, version, "", None
             return
         for place, partition in rows.partitions(there, version):
-            one = range_of(partition, self.node.logic, types, self.asked, interner)
+            one = summary_of_range(partition, self.node.logic, types, self.requested, interner)
             if max(one.head_rows, one.tail_rows) > self.most:
                 yield *place, None
                 return
@@ -201,7 +201,7 @@ class RangeValuesKernel:
     """The time of each version; None of one that was there before, with its values."""
     columns: tuple[int, ...]
     """The columns of rows of what is around."""
-    around: Mapping[Place, Around]
+    around: Mapping[Place, Surroundings]
     """What is around each range, as it is sent."""
 
     @property

@@ -153,7 +153,7 @@ def _promised(inputs: dict[Input, Frame | None]) -> dict[Input, Frame | None]:
 
 
 def _is_sure(graph: Graph, output: Output, data: Mapping[Input, Given]) -> bool:
-    """Return whether an output of rows has no errors, as far as the schemas tell: then nothing need be worked out."""
+    """Return whether an output of rows has no errors, as far as the schemas tell: then nothing need be computed."""
     for node in (graph.nodes[i] for i in nx.ancestors(graph.digraph(), output.id)):
         if not isinstance(node, _ROW_BY_ROW):
             return False

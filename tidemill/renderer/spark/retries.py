@@ -89,7 +89,7 @@ def translated_errors(graph: Graph) -> Iterator[None]:
 
 
 def _after(strategy: Strategy, error: Exception, graph: Graph) -> Strategy:
-    """Return the strategy to try after one that came to an error, which may be that floats are too far apart."""
+    """Return the strategy to try after one that ended in an error, which may be that floats are too far apart."""
     of_floats = is_of_floats(error) or (is_overflow(error) and any(map(adds_floats, graph.nodes)))
     return KERNELS_FOR_FLOATS if of_floats and strategy is FAST else CAREFUL
 

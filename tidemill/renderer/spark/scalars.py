@@ -38,7 +38,7 @@ _DEEP: Final = 100
 _ROUNDED: Final = 34
 """Decimals of more digits lose some where Spark only changes their sign."""
 _COMPACT: Final = 18
-"""So many digits always fit an int64."""
+"""How many digits always fit an int64."""
 _WILDCARDS: Final = 3
 """For LIKE with more of them, Java's regular expressions may try more ways than anybody waits for."""
 _DOLLAR: Final = "\\u0024{"

@@ -33,7 +33,7 @@ SETTINGS: Final = {
 """Settings that have to have a value, and why.
 
 Others are made harmless where they would matter: the session's time zone where expressions are written for Spark,
-Arrow's types where batches come to executors, how files are read and written where state is.
+Arrow's types where batches reach executors, how files are read and written where state is.
 """
 SETTINGS_OF_FILES: Final = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": _Setting(

@@ -76,7 +76,7 @@ class Step:
     as_they_come = False
     """Whether outputs of rows that are there once each, equal ones too, are not consolidated."""
     loops_in_driver = 0
-    """Up to so many updates that come into it, the driver takes a loop."""
+    """Up to how many updates that enter it the driver takes a loop."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ class Step:
         return frame
 
     def _inputs(self, node: Node) -> list[Frame | None]:
-        """Return the updates that come to a node in the current round."""
+        """Return the updates that reach a node in the current round."""
         return [self.deltas.get(source) for source in node.inputs]
 
     @_rule(Input)
@@ -318,7 +318,7 @@ class Step:
 
     @_rule(OrderedDynamicFilter)
     def of_dynamic_filter(self, node: OrderedDynamicFilter, _now: Round) -> Frame | None:
-        """Return what left updates come to as the right value moves, which the driver has to know."""
+        """Return what passes of left updates as the right value moves, which the driver has to know."""
         left, right = self._inputs(node)
         moves = moves_of(node, right)
         return None if left is None else moves.filtered(left)
@@ -401,7 +401,7 @@ class Step:
 
     @_rule(Consolidate)
     def of_consolidate(self, node: Node, _now: Round) -> Frame | None:
-        """Return the updates consolidated, and worked out: often nothing is left of a union, which is good to know.
+        """Return the updates consolidated, and computed: often nothing is left of a union, which is good to know.
 
         Besides, Spark's optimizer fails with "key not found" on an aggregation of a union as a part of another one.
         """

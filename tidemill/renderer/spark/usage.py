@@ -73,7 +73,7 @@ class Usage:
 
 
 def affected(graph: Graph, sources: Iterable[int]) -> list[Node]:
-    """Return the nodes that changes of these nodes can reach; of a loop that they reach, and behind it, all."""
+    """Return the nodes that changes of these nodes can reach; all nodes of a loop that they reach, and after it."""
     found: set[int] = set()
     new, digraph = set(sources), graph.digraph()
     while new:

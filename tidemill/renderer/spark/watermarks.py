@@ -1,6 +1,6 @@
 """Watermarks over whole histories: the driver collects the greatest value of each time, executors sort rows out by it.
 
-What a watermark comes to is a list of times and values, one for each time at which it moves.
+The result of a watermark is a list of times and values, one for each time at which it moves.
 """
 
 from __future__ import annotations

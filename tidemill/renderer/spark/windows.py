@@ -16,7 +16,7 @@ from tidemill.renderer.spark.tasks import applied
 from tidemill.renderer.spark.window_tasks import WindowsKernel
 
 _FEW_KEYS: Final = 100_000
-"""Up to so many partitions, their keys go to where stored rows are; beyond, these go to where the keys are."""
+"""Up to how many partitions their keys go to where stored rows are; beyond, these go to where the keys are."""
 
 
 def changed_windows(
@@ -29,8 +29,8 @@ def changed_windows(
     wanted = names(new.width, new.coordinates)
     keys = [f"c{k}" for k in node.keys]
     old = _touched(stored, new.data, keys).select(*wanted, F.lit(True).alias(STORED))
-    lines = new.data.select(*wanted, F.lit(False).alias(STORED)).union(old)
-    both = Frame(lines, new.width, new.coordinates, cheap=True)
+    updates = new.data.select(*wanted, F.lit(False).alias(STORED)).union(old)
+    both = Frame(updates, new.width, new.coordinates, cheap=True)
     large, rest = windows_of_large(node, both, some_stored=True) if may_be_large else (None, both)
     found = [] if large is None else [large]
     if rest is not None:
@@ -42,7 +42,7 @@ def changed_windows(
 
 
 def _touched(stored: DataFrame, new: DataFrame, keys: list[str]) -> DataFrame:
-    """Return the stored updates of the partitions that new ones come to: one job, which asks how many these are."""
+    """Return the stored updates of the partitions that new ones reach: one job, which asks how many these are."""
     if not keys:
         return stored
     wanted = new.select(*keys).distinct()

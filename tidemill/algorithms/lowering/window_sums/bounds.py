@@ -10,7 +10,6 @@ from typing import Final
 
 from tidemill.algorithms.lowering.window_sums.orders import COPY, GROUPS, ROWS, Orders
 from tidemill.algorithms.lowering.window_sums.ranges import AFTER, PLACE, RangeBound
-from tidemill.algorithms.prefix_sums.each_value import each_value
 from tidemill.algorithms.prefix_sums.interval_sum import (
     BEYOND,
     HIGH,
@@ -24,6 +23,7 @@ from tidemill.algorithms.prefix_sums.offset_search import FOUND, FOUND_COPY, sea
 from tidemill.algorithms.prefix_sums.order_index import PlaceBytes
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums
 from tidemill.algorithms.prefix_sums.routing import PATH, route_down
+from tidemill.algorithms.prefix_sums.row_function import with_row_function
 from tidemill.algorithms.prefix_sums.unique_index import TIE_BYTES
 from tidemill.collections.collection import Collection
 from tidemill.collections.table_functions import apply_table
@@ -65,7 +65,9 @@ def in_order_of_rows(order: OrderSums, intervals: Collection) -> Collection:
     """Return intervals of peer groups as intervals in the order of rows, with the paths of its blocks."""
     blocks, intervals = order.blocks, intervals.drop(LOW_PATH, HIGH_PATH)
     for place, copy, path in ((LOW, LOW_COPY, LOW_PATH), (HIGH, HIGH_COPY, HIGH_PATH)):
-        moved = each_value(intervals.rename({place: "place#"}), _place_of_rows, ["place#", copy], Field(place, BINARY))
+        moved = with_row_function(
+            intervals.rename({place: "place#"}), _place_of_rows, ["place#", copy], Field(place, BINARY)
+        )
         moved = moved.drop("place#").with_columns(**{copy: _int64(0)})
         intervals = route_down(moved, blocks.ways, blocks.parts, place, blocks.shape).rename({PATH: path})
     return intervals

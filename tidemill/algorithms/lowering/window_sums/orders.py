@@ -29,7 +29,7 @@ ROWS, GROUPS = "rows", "groups"
 """The counts in every order: of rows, and of peer groups."""
 _EVERYTHING: Final = "everything#"
 _COLLISION_BITS: Final = MOST_COPIES.bit_length()
-"""So that copies of a row have places of their own, even where columns that were added tell them apart, not a hash."""
+"""So that copies of a row have places of their own, even where columns that were added distinguish them, not a hash."""
 _SHAPE: Final = BlockShape(bits=6, levels=2)
 """Fewer levels than usual: up to some hundred thousand rows in a partition, what each operator costs counts more."""
 
@@ -60,7 +60,7 @@ class Orders:
         return self.with_places.distinct().join(found, on=[*self.parts, ROW], nulls_equal=True)
 
     def key(self, *, by_row: bool) -> list[str]:
-        """Return the columns that tell rows, by copy, or peer groups apart."""
+        """Return the columns that identify a row, by copy, or a peer group."""
         return [*self.parts, ROW, COPY] if by_row else [*self.parts, PEERS]
 
     @functools.cached_property

@@ -8,11 +8,11 @@ from tidemill.algorithms import combine
 from tidemill.algorithms.lowering.window_sums.bounds import clamped
 from tidemill.algorithms.lowering.window_sums.orders import COPY, GROUPS, ROW, ROWS, Orders
 from tidemill.algorithms.prefix_sums.blocks import FoldLists
-from tidemill.algorithms.prefix_sums.each_value import each_value
 from tidemill.algorithms.prefix_sums.offset_search import FOUND, search_from, search_from_rows
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums
 from tidemill.algorithms.prefix_sums.prefix_sum import sums_before_rows
 from tidemill.algorithms.prefix_sums.routing import PATH
+from tidemill.algorithms.prefix_sums.row_function import with_row_function
 from tidemill.collections.collection import Collection
 from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.bound import BoundLiteral
@@ -32,7 +32,7 @@ _THERE = "there#"
 
 
 def ranking_sums(orders: Orders, call: RankingCall) -> Collection:
-    """Return the counts that a ranking is worked out from, by row and copy or by peer group."""
+    """Return the counts that a ranking is computed from, by row and copy or by peer group."""
     by_row, key = call.by_row, orders.key(by_row=call.by_row)
     count = GROUPS if call.function == "dense_rank" else ROWS
     order = orders.order(count, by_row=by_row)
@@ -69,7 +69,7 @@ def finished_ranking(rows: Collection, call: RankingCall, name: str, names: tupl
         assert call.buckets is not None
         buckets = "buckets#"
         with_buckets = rows.with_columns(**{buckets: _expression(call.buckets, names)})
-        made = each_value(with_buckets, _ntile, [buckets, _BEFORE, _ALL], Field(name, INT64)).drop(buckets)
+        made = with_row_function(with_buckets, _ntile, [buckets, _BEFORE, _ALL], Field(name, INT64)).drop(buckets)
     else:
         made = rows.with_columns(**{name: before + one})
     return made.drop(*(c for c in (_BEFORE, _UP_TO, _ALL) if c in rows.schema.names))

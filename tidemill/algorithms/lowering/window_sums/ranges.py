@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidemill.algorithms.prefix_sums.each_value import python_values
+from tidemill.algorithms.prefix_sums.columns import column_values
 from tidemill.algorithms.prefix_sums.order_index import PlaceBytes
 from tidemill.boundary.values import canonical_float
 from tidemill.expressions.functions.date_values import moved
@@ -27,7 +27,7 @@ from tidemill.expressions.windows.frames import Offset
 PLACE: Final = "bound#"
 """The column of the place at which a frame begins or ends."""
 AFTER: Final = "after#"
-"""The column that says whether the bound is behind all rows at its place, rather than before them."""
+"""The column that says whether the bound is after all rows at its place, rather than before them."""
 
 
 @attrs.frozen
@@ -52,7 +52,7 @@ class RangeBound(TableFunction):
 
     def columns(self, *arguments: Any) -> tuple[Ints, Sequence[Column]]:
         (given,) = arguments
-        values = python_values(given)
+        values = column_values(given)
         found = {v: self._bound(v) for v in set(values)}
         places, after = zip(*map(found.__getitem__, values), strict=True) if values else ((), ())
         return np.arange(len(values)), [pa.array(places, pa.binary()), pa.array(after, pa.bool_())]

@@ -30,12 +30,12 @@ from tidemill.expressions.windows.frames import Frame
 
 
 def by_prefix_sums(bound: BoundWindows, wide: Collection) -> Collection:
-    """Return the rows, which have the columns that calls are computed from, with the calls' values behind them.
+    """Return the rows, which have the columns that calls are computed from, with the calls' values after them.
 
     Values are in columns named ``call`` and the call's name.
     """
     check = RowCheck(bound.windows, bound.keys)
-    if check.at_least_one or row_key(wide.node) is None:  # rows that are told apart have no negative counts
+    if check.at_least_one or row_key(wide.node) is None:  # rows with a key have no negative counts
         wide = wide.threshold(check)
     rendering = _Rendering(Orders(wide, bound.windows, bound.keys), bound)
     return rendering.rows().select(*wide.schema.names, *rendering.fields)
@@ -132,7 +132,7 @@ class _Rendering:
         return rows
 
     def _results(self) -> Iterator[_Result]:
-        """Give the values of all calls, or what they are worked out from, where calls have that in common."""
+        """Give the values of all calls, or what they are computed from, where calls have that in common."""
         orders = self._orders
         for name, call in self._calls.items():
             if isinstance(call, RankingCall):

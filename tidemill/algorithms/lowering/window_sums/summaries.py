@@ -45,7 +45,7 @@ def _combination(call: AggregateCall | ValueCall, names: tuple[str, ...]) -> Com
 
 
 _MOST_LAST_ROWS: Final = 16
-"""Up to so many rows before the current one, a frame is the last ones of all rows up to it, and needs no search."""
+"""Up to how many rows before the current one a frame is the last ones of all rows up to it, and needs no search."""
 
 
 def _ends_soon(frame: Frame) -> bool:

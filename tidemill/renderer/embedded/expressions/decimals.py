@@ -40,7 +40,7 @@ def decimal_rule(bound: BoundCall, compute: Apply) -> Apply:
 
 
 def _in_few_digits(compute: Apply, x: Any, y: Any) -> Any:
-    """Return the exact result, worked out in as many digits as the values have; None where 38 are not enough for it.
+    """Return the exact result, computed in as many digits as the values have; None where 38 are not enough for it.
 
     Types say how many digits there may be. Mostly there are fewer, and 128 bits take a fifth of the time of 256.
     """
@@ -53,7 +53,7 @@ def _in_few_digits(compute: Apply, x: Any, y: Any) -> Any:
 
 
 def _digits(value: Any) -> int:
-    """Return how many digits the decimals of a column have, or a single one, those behind the point included."""
+    """Return how many digits the decimals of a column have, or a single one, those after the point included."""
     ends = [value.as_py()] if isinstance(value, pa.Scalar) else pc.min_max(value).as_py().values()
     scale: int = value.type.scale
     digits: list[int] = [end.adjusted() + 1 + scale for end in ends if end]  # neither none nor zero

@@ -36,7 +36,7 @@ Columns: TypeAlias = Callable[[int], pa.Array]
 
 CompiledScalar: TypeAlias = Callable[[Columns | Sequence[pa.Array], int], pa.Array]
 
-_TOO_MUCH: Final = "this text and those of other rows come to more than 2 GiB: take fewer rows in a step"
+_TOO_MUCH: Final = "this text and those of other rows add up to more than 2 GiB: take fewer rows in a step"
 
 # What a node compiles to.
 _Node: TypeAlias = Callable[[Columns, int], Any]

@@ -26,9 +26,9 @@ from tidemill.renderer.embedded.kernels.codec import Interner, decoder
 from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray
 
 FEW_ROWS: Final = 4
-"""Up to so many rows, Python beats kernels."""
+"""Up to how many rows Python beats kernels."""
 _MANY: Final = 50
-"""So many calls in an expression are not quick in Python."""
+"""How many calls in an expression are too many to be quick in Python."""
 _QUICK: Final = frozenset((
     "add", "and", "case", "coalesce", "date_trunc", "eq", "eq_null_safe", "field", "ge", "get", "gt", "in", "is_null",
     "le", "lt", "multiply", "named_struct", "ne", "negate", "not", "or", "size", "subtract", "xxhash64",
@@ -54,7 +54,7 @@ def compile_row_scalar(bound: Bound) -> RowScalar | None:
     some = list(itertools.islice(calls, _MANY))
     if len(some) == _MANY:
         return None
-    parts = [part for part in some if part.columns()]  # what has none is worked out but once
+    parts = [part for part in some if part.columns()]  # what has none is computed but once
     if not all(map(_is_quick, parts)):
         return None
     if any(a.dtype in INTERVALS for part in parts for a in part.args):
@@ -103,7 +103,7 @@ class FewRows:
         self.is_quick = None not in self._scalars
         """Whether all expressions are for Python."""
         self._hashed = [_words_hashed(e) for e in expressions]
-        """The columns of expressions that are worked out of the codes as they are, hashes of these."""
+        """The columns of expressions that are computed from the codes as they are, hashes of these."""
         others = [e for e, words in zip(expressions, self._hashed, strict=True) if words is None]
         used = sorted({i for e in others for i in e.columns()}) if self.is_quick else []
         self._used = [(i, decoder(schema.fields[i].dtype, interner)) for i in used]

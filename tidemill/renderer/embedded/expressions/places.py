@@ -1,4 +1,4 @@
-"""Decimals with fewer places behind the point: Arrow's rounding, nine places at a time.
+"""Decimals with fewer places after the point: Arrow's rounding, nine places at a time.
 
 Arrow's division of 256 bits by more than 32 gives a wrong digit now and then
 (999...9.99 truncated is 999...8, seen where values are long runs of nines); by 10^9 or less it is always right.
@@ -23,7 +23,7 @@ def rounded(value: Any, scale: int) -> Any:
     if value.type.precision < _NARROW:  # then a digit more fits 128 bits, where division is right
         roomy = value.cast(pa.decimal128(_NARROW, value.type.scale))
         return pc.round(roomy, scale, "half_towards_infinity")
-    # What is behind the first place that goes does not matter, once halves go away from zero.
+    # What follows the first place that goes does not matter, once halves go away from zero.
     return fewer_places(fewer_places(value, scale + 1, "towards_zero"), scale, "half_towards_infinity")
 
 

@@ -1,4 +1,4 @@
-"""What exact sums and counts come to: the values of aggregates, of all groups or frames at once.
+"""The values of aggregates, from exact sums and counts, of all groups or frames at once.
 
 Sums are int64, or Python's numbers in object arrays, in units of the last digit of their values' type; results are
 rounded once. Sums of floats are rounded before. There are values ``some``where, or everywhere if that is None.
@@ -46,11 +46,11 @@ def value_codes(  # noqa: PLR0917 - sums with all that makes values of them
     """
     given, to = types
     if function in ("bool_or", "bool_and"):
-        return known(some, totals > 0 if function == "bool_or" else counts - totals <= 0)
+        return or_null(some, totals > 0 if function == "bool_or" else counts - totals <= 0)
     if function == "avg":
         counts = filled(some, counts, 1)
         if not to.is_decimal:
-            return known(some, float_codes(quotients(totals, counts)))
+            return or_null(some, float_codes(quotients(totals, counts)))
         sign = np.sign(counts)
         totals = halves_up(totals * sign * 10 ** (to.scale - given.scale), counts * sign)
     limit = 10**to.precision - 1 if to.is_decimal else INT64_LIMIT
@@ -61,20 +61,20 @@ def value_codes(  # noqa: PLR0917 - sums with all that makes values of them
             refuse(beyond)
             totals = np.where(beyond, 0, totals)
     if is_long_decimal(to):
-        return known(some, codes_of(filled(some, totals), interner))
-    return known(some, filled(some, totals).astype(np.int64, copy=False))
+        return or_null(some, codes_of(filled(some, totals), interner))
+    return or_null(some, filled(some, totals).astype(np.int64, copy=False))
 
 
 def mean_codes(totals: Any, counts: Ints, some: Bools | None) -> Ints:
     """Return the codes of means of floats, whose sums are given."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return known(some, float_codes(totals / filled(some, counts, 1)))
+        return or_null(some, float_codes(totals / filled(some, counts, 1)))
 
 
 def spread_codes(  # noqa: PLR0917 - likewise
     function: str, totals: Any, squares: Any, counts: Ints, in_one: int, special: Bools | None
 ) -> Ints:
-    """Return the codes of sample variances or their roots, from sums, and sums of squares of which so many are one.
+    """Return the codes of sample variances or their roots, from sums, and sums of squares in units of 1 / ``in_one``.
 
     NULL for fewer than two values, NaN where there are ``special`` ones.
     """
@@ -87,10 +87,10 @@ def spread_codes(  # noqa: PLR0917 - likewise
             found = np.sqrt(found)
     if special is not None:
         found = np.where(special, math.nan, found)
-    return known(several, float_codes(found))
+    return or_null(several, float_codes(found))
 
 
-def known(some: Bools | None, codes: Ints) -> Ints:
+def or_null(some: Bools | None, codes: Ints) -> Ints:
     """Return codes, NULL where there are no values."""
     return codes if some is None else np.where(some, codes, NULL)
 

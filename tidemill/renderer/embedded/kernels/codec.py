@@ -39,14 +39,14 @@ __all__ = [
 LONG_DECIMAL: Final = 18
 """Values of decimals of more digits than this may not fit a code."""
 FEW: Final = 16
-"""Up to so many rows, encoding value by value beats the fixed costs of Arrow."""
+"""Up to how many rows encoding value by value beats the fixed costs of Arrow."""
 _FEW_RANKED: Final = 256
-"""Up to so many codes Python sorts sooner than Arrow ranks values."""
+"""Up to how many codes Python sorts sooner than Arrow ranks values."""
 _LONG: Final = 1 << 16
-"""Columns of more values are encoded a part at a time, so that what is worked out of one stays in the caches."""
+"""Columns of more values are encoded a part at a time, so that what is computed from one stays in the caches."""
 _MANY: Final = 1 << 12
 _OFTEN: Final = 4
-"""Of so many values that are there so often on average, each is turned into Arrow once."""
+"""From how many values on, and how often each on average, a value is turned into Arrow only once."""
 _EPOCH_DAY: Final = EPOCH.toordinal()
 _FLIP: Final = 2**63 - 1
 _MOST_DIGITS: Final = 38

@@ -1,6 +1,6 @@
 """Updates consolidated and put in the order of their keys' hashes, as batches hold them.
 
-Of many, what is worked out on the way is that of a part at a time: memory that is new takes longer than the work in it.
+Of many, what is computed on the way is that of a part at a time: memory that is new takes longer than the work in it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def consolidated_by(
 
     The updates are given as a matrix, or as its rows. ``others`` are the rows, weights aside, that tell updates of one
     key apart. With ``runs`` it is expected to be a few sorted arrays side by side, which are merged, several times
-    faster than sorted. With ``room`` they are written to the array that this returns for so many.
+    faster than sorted. With ``room`` they are written to the array that it returns for their number.
     """
     if not len(keys):
         return keys, np.empty((len(updates), 0), np.int64)
@@ -149,10 +149,10 @@ def _keys_in_order(keys: Ints, codes: Rows, order: Ints, new: Bools) -> Ints:
     falls = (found[1:] < found[:-1]).nonzero()[0]
     if not len(falls):
         return found
-    # Keys that differ late: those of them are apart that are greater than all before and not above any behind.
+    # Keys that differ late: one starts a run of its own if it is greater than all before and not above any after.
     apart = np.ones(len(found), np.bool_)
-    least_behind = np.minimum.accumulate(found[::-1])[::-1]
-    np.less(np.maximum.accumulate(found)[:-1], least_behind[1:], out=apart[1:])
+    least_after = np.minimum.accumulate(found[::-1])[::-1]
+    np.less(np.maximum.accumulate(found)[:-1], least_after[1:], out=apart[1:])
     members, runs = sorting.runs_around(apart, falls + 1)
     rows = order.take(members)
     rows = rows.take(np.lexsort((*columns_at(codes, rows), keys.take(rows), runs)))

@@ -13,9 +13,9 @@ from tidemill.renderer.embedded.kernels.codec import NAN_CODE, Interner, is_inte
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints, UpdateArray
 
 _FEW_SORTED: Final = 2048
-"""Up to so many rows NumPy sorts codes sooner than Arrow sorts values, which costs much to begin."""
+"""Up to how many rows NumPy sorts codes sooner than Arrow sorts values, which costs much to begin."""
 _FEW_TEXTS: Final = 64
-"""Up to so many, if texts have to be looked at for it."""
+"""The same, if texts have to be looked at for it."""
 
 
 def few_in_order(schema: Schema, updates: UpdateArray, interner: Interner) -> UpdateArray | None:

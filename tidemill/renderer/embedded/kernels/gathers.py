@@ -104,7 +104,7 @@ def _packed(columns: list[_Waiting]) -> Words:
 
 
 def _unpack(words: Words, order: _Ints, columns: list[tuple[int, int, _Ints]]) -> None:
-    """Write the numbers of words in an order, of each column from its least on, and of so many bits."""
+    """Write the numbers of words in an order, of each column from its least on, and of as many bits as it says."""
 
     def put(share: slice) -> None:
         for part in parts(share.stop, share.start):

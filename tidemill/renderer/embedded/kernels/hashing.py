@@ -203,7 +203,7 @@ def _hash_bytes(
 def _stripes(
     words: np.ndarray[Any, Any], at: np.ndarray[Any, Any], left: np.ndarray[Any, Any], long: int, seed: _Hashes
 ) -> _Hashes:
-    """Return what the first ``long`` pieces come to after their whole stripes of 32 bytes; ``at`` moves past these."""
+    """Return the state of the first ``long`` pieces after their whole stripes of 32 bytes; ``at`` moves past these."""
     rounds = left[:long] // _STRIPE
     lanes = [seed[:long] + _P1 + _P2, seed[:long] + _P2, seed[:long] + _U64(0), seed[:long] - _P1]
     alone = min(int(np.searchsorted(-rounds, -_LONG, "right")), _FEW)  # NumPy on few numbers is slower than Python

@@ -19,7 +19,7 @@ BITS: Final = 32
 MASK: Final = (1 << BITS) - 1
 NOT_FINITE: Final = 1000
 """From this place on there are no limbs, but counts of what is no number."""
-_MOST: Final = 1 << 63
+_OVERFLOW: Final = 1 << 63
 _HALF: Final = 1 << 31
 _UNIT_BITS: Final = 30
 _UNIT: Final = 1 << BITS + _UNIT_BITS
@@ -38,8 +38,8 @@ def are_safe(weights: UpdateArray) -> bool:
     count: int = weights.shape[1]
     if weights.size <= _FEW_LOOKED_AT:
         most: int = max(map(abs, chain.from_iterable(weights.tolist())), default=0)
-        return most * count < _MOST
-    return largest(weights) * count < _MOST
+        return most * count < _OVERFLOW
+    return largest(weights) * count < _OVERFLOW
 
 
 class LimbWeights(NamedTuple):
@@ -72,9 +72,9 @@ class LimbWeights(NamedTuple):
         return np.stack(parts).astype(np.int64)
 
     def joined(self, parts: UpdateArray) -> tuple[UpdateArray, UpdateArray | None]:
-        """Return the weights that sums of parts come to, and for each number what its limbs, of 32 bits then, lack.
+        """Return sums of parts as weights, and for each number what its limbs, of 32 bits then, lack.
 
-        That is None where they lack nothing. ``CountOverflowError`` where a number of one limb does not fit.
+        The second is None where they lack nothing. ``CountOverflowError`` where a number of one limb does not fit.
 
         >>> numbers = LimbWeights((2,))
         >>> numbers.joined(np.array([[2**32 + 5], [2**32], [-1]]))

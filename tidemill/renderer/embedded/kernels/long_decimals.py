@@ -1,6 +1,6 @@
 """Codes of decimals of more than 18 digits: their unscaled values, as whole numbers of their type's last digit.
 
-Such a type mostly is what a product or a sum may come to, and the values are short. From -2**62 up to 2**62 they are
+Such a type mostly allows for what a product or a sum may be, and the values are short. From -2**62 up to 2**62 they are
 their own codes. Larger ones are interned, as Python's numbers: number n is coded as 2**62 + n, and as the complement of
 that where the value is negative. So codes are in the order of the values but among the large ones of a sign, and no
 code is NULL's.
@@ -45,7 +45,7 @@ def value_of(code: int, interner: Interner) -> int:
 
 
 def unscaled(value: decimal.Decimal, scale: int) -> int:
-    """Return a decimal as a whole number of the last of so many places."""
+    """Return a decimal as a whole number of the last of ``scale`` places."""
     return int(value.scaleb(scale, _ALL_DIGITS))
 
 

@@ -17,7 +17,7 @@ from tidemill.renderer.embedded.kernels import pages
 
 LARGE: Final = pages.LARGE
 _FEW: Final = LARGE >> 4
-"""So many numbers of any type take less."""
+"""How many numbers of any type take less."""
 _BYTES: Final = attrgetter("nbytes")
 
 _FEW_PAGES: Final = 1 << 17
@@ -115,7 +115,7 @@ class Room:
 
 
 def repeated(number: int, count: int) -> npt.NDArray[np.int64]:
-    """Return a number so many times, which takes no memory.
+    """Return a number ``count`` times, which takes no memory.
 
     >>> repeated(7, 3)
     array([7, 7, 7])
@@ -151,7 +151,7 @@ def whole(rows: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 def apart(count: int) -> npt.NDArray[Any]:
-    """Return so many zeros in pages of their own, if these are more than a few.
+    """Return ``count`` zeros in pages of their own, if these are more than a few.
 
     What is held for a while beside much that stays would leave holes between it, too small for what comes next.
 

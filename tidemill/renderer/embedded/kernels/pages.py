@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 LARGE: Final = 1 << 22
-"""From so many bytes on NumPy asks for huge pages; and arrays have memory that others let go of."""
+"""From this many bytes on NumPy asks for huge pages; and arrays have memory that others let go of."""
 _SIZE: Final = attrgetter("size")
 _BACK_TO_THE_SYSTEM: Final = getattr(mmap, "MADV_DONTNEED", 4)
 _IN_A_LIST_ALONE: Final = next(map(getrefcount, [object()]))
@@ -100,7 +100,7 @@ class Reuse:
         _let_go_of_parts()
 
     def take(self, size: int) -> _Stretch | None:
-        """Return pages with room for so many bytes, whatever is in them: of the fewest that are side by side."""
+        """Return pages with room for ``size`` bytes, whatever is in them: of the fewest that are side by side."""
         self.collect()
         found = min((s for s in self._free if s.size >= size), key=_SIZE, default=None)
         if found is None:
@@ -114,7 +114,7 @@ class Reuse:
         return found._replace(stop=end)
 
     def add(self, size: int, *, soon: bool) -> None:
-        """Have pages of so many bytes, which are new, taken; ``soon`` all of them are written to.
+        """Have pages of ``size`` bytes, which are new, taken; ``soon`` all of them are written to.
 
         Else they are there little by little, often while what is copied to them goes: then that goes to the system.
         """
@@ -233,5 +233,5 @@ def settle() -> None:
 
 
 def whole(size: int) -> int:
-    """Return so many bytes and the rest of the last page."""
+    """Return ``size`` rounded up to whole pages."""
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE

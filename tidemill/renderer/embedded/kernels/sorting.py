@@ -21,10 +21,10 @@ _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
 
 FEW: Final = 1 << 9
-"""Up to so many numbers NumPy's own order is found as fast."""
+"""Up to how many numbers NumPy's own order is found as fast."""
 _WORD: Final = 64
 PART: Final = 1 << 16
-"""So many numbers are looked at at once: what is worked out of them stays in the processor's caches."""
+"""How many numbers are looked at at once: what is computed from them stays in the processor's caches."""
 
 
 class Sorted(NamedTuple):
@@ -138,7 +138,7 @@ def _sort_few(columns: Sequence[_Ints], falling: Collection[int]) -> Sorted:
 
 
 def sort_words(word: Words, place_bits: int) -> tuple[_Ints, _Bools]:
-    """Return the order of numbers that leave so many bits free at the top, and where in it another one begins.
+    """Return the order of numbers that leave ``place_bits`` free at the top, and where in it another one begins.
 
     It is in the memory of the numbers, which are gone.
     """
@@ -168,7 +168,7 @@ def _sorted_words(word: Words, place_bits: int, low_bits: int) -> tuple[_Ints, _
 
 
 def _sort_with_places(word: Words, place_bits: int) -> None:
-    """Sort numbers, in place, that leave so many bits free at the top; these then have the place of each one."""
+    """Sort numbers, in place, that leave ``place_bits`` free at the top; these then have the place of each one."""
 
     def put_places(share: slice) -> None:
         for part in parts(share.stop, share.start):
@@ -232,7 +232,7 @@ def nonzero(numbers: npt.NDArray[Any]) -> _Ints:
 
 
 def parts(stop: int, start: int = 0) -> list[slice]:
-    """Return slices of many numbers, so short that what is worked out of one stays in the processor's caches.
+    """Return slices of many numbers, so short that what is computed from one stays in the processor's caches.
 
     Besides, memory that was used and given back is at hand in small pieces only; large ones have to be cleared anew.
     """
@@ -240,7 +240,7 @@ def parts(stop: int, start: int = 0) -> list[slice]:
 
 
 def packed(columns: Sequence[_Ints] | _Ints, room: int, falling: Collection[int] = ()) -> tuple[Words, list[int], int]:
-    """Return for each row a number of so many bits that sorts as the columns do; down by those that are ``falling``.
+    """Return for each row a number of ``room`` bits that sorts as the columns do; down by those that are ``falling``.
 
     Besides, how many bits each column has in it, and how many of the columns are in it whole: the first that is not may
     be in it with its highest bits.
@@ -284,7 +284,7 @@ def _put(
 ) -> None:
     """Write by how much numbers are above the least of them, its highest bits where there is no room for all.
 
-    With ``after`` that comes behind what is there. With ``greatest``, write by how much they are below that.
+    With ``after``, write that after the bits that are there. With ``greatest``, write by how much they are below that.
     """
     taken = min(bits, room)
     if not after:
@@ -323,8 +323,8 @@ def runs_around(new: _Bools, places: _Ints) -> tuple[_Ints, _Ints]:
         start, end = place, place + 1
         while not new[start]:
             start -= 1
-        behind = new[end:].argmax() if end < len(new) else 0
-        end = len(new) if behind == 0 and not new[end : end + 1].any() else end + int(behind)
+        further = new[end:].argmax() if end < len(new) else 0
+        end = len(new) if further == 0 and not new[end : end + 1].any() else end + int(further)
         members.append(np.arange(start, end))
     lengths = [len(m) for m in members]
     return np.concatenate(members), np.arange(len(members)).repeat(lengths)

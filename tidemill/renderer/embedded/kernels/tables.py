@@ -1,4 +1,4 @@
-"""Columns of codes told apart by tables, where there are hardly more values than columns: no sorting, no hashing.
+"""Columns of codes distinguished by tables, where there are hardly more values than columns: no sorting, no hashing.
 
 Each value that there may be has a place in a table. Places are as far apart as values are, so what is slow is to fetch
 them from memory: marks are of a byte, numbers of four.
@@ -17,7 +17,7 @@ from tidemill.renderer.embedded.kernels.memory import empty, zeros
 _Ints = npt.NDArray[np.int64]
 
 MOST: Final = 4
-"""A table has up to so many times as many places as there are columns: beyond, sorting is faster."""
+"""How many times as many places as there are columns a table may have: beyond, sorting is faster."""
 _INT32: Final = 2**31
 
 
@@ -32,7 +32,7 @@ class Places(NamedTuple):
     """How many places there are."""
 
     def at(self, part: slice) -> _Ints:
-        """Return the places of some of the columns: of a part, so that what is worked out stays in the caches.
+        """Return the places of some of the columns: of a part, so that what is computed stays in the caches.
 
         >>> places_of(np.array([[7, 9], [1, 0]]), 6).at(slice(0, 2))
         array([1, 4])

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final, TypeVar
 
 SHARE: Final = 1 << 19
-"""A share has at least so many numbers: with half as many, nothing is gained (``python -m benchmarks threads``)."""
+"""How many numbers a share has at least: with half as many, nothing is gained (``python -m benchmarks threads``)."""
 
 _Given = TypeVar("_Given")
 _Found = TypeVar("_Found")
@@ -38,7 +38,7 @@ class _Pool:
         self._executor: ThreadPoolExecutor | None = None
 
     def of(self, size: int) -> ThreadPoolExecutor:
-        """Return the pool, of at least so many threads."""
+        """Return the pool, of at least ``size`` threads."""
         with self._lock:
             if self._executor is None or self._size < size:  # one that is given up ends once nobody uses it
                 self._executor, self._size = ThreadPoolExecutor(size, "tidemill-share"), size
@@ -78,7 +78,7 @@ def in_shares(work: Callable[[slice], None], n: int) -> None:
 
 
 def side_by_side(work: Callable[[_Given], _Found], given: Sequence[_Given]) -> list[_Found]:
-    """Return what is found for each of some things, worked out side by side; an error comes out once all have ended.
+    """Return what is found for each of some things, computed side by side; an error comes out once all have ended.
 
     >>> side_by_side(len, ["a", "bc"])
     [1, 2]

@@ -32,25 +32,25 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 NULL: Final = -(2**63)
 """The code of NULL, in every column. No int64 value may be it."""
 
-_MOST: Final = 2**63
+_OVERFLOW: Final = 2**63
 _WORD: Final = 64
 _SPREAD: Final = 0x1E3779B97F4A7C15
-"""Spreads what tells hashes apart to their highest bits."""
+"""Spreads what distinguishes hashes to their highest bits."""
 _MOST_COLUMNS: Final = 4096
 _FEW: Final = 8
-"""Columns that are told apart sooner in Python than by NumPy, whose calls cost more than their work on so few."""
+"""Columns that are compared sooner in Python than by NumPy, whose calls cost more than their work on so few."""
 _FEW_ADDED_UP: Final = 40
 """Updates that are added up sooner in Python."""
 _FEW_LOOKED_AT: Final = 32
 """Numbers of which Python finds the largest sooner."""
 _FEW_EQUAL: Final = 8
-"""With fewer than one in so many that is equal to another, those that are not are left where they are."""
+"""With fewer than one in this many that is equal to another, those that are not are left where they are."""
 _MOST_MARKED: Final = 1 << 13
-"""Up to so many updates, those that may be equal to another are found by a table: it stays in the caches then."""
+"""Up to how many updates those that may be equal to another are found by a table: it stays in the caches then."""
 _PLACES: Final = 16
-"""So many places there are in it for each: of those that are not equal to another, one in so many is taken for it."""
+"""How many places it has for each: of those that are not equal to another, one in this many is taken for it."""
 _MANY_SUMS: Final = 1 << 12
-"""From so many weights on, their sums are worth a look at how large their groups are."""
+"""From how many weights on their sums are worth a look at how large their groups are."""
 _SHORT: Final = 1024
 _MULTIPLIERS: Final[Ints] = np.random.default_rng(0x7F4A7C15).integers(-(2**63), 2**63, _MOST_COLUMNS, np.int64) | 1
 _NONE: Final[Ints] = np.empty(0, np.int64)
@@ -60,12 +60,12 @@ _NUMBERS.flags.writeable = _ONES.flags.writeable = False
 
 
 def first_numbers(count: int) -> Ints:
-    """Return the numbers from 0 on, so many, to be read only."""
+    """Return the first ``count`` numbers from 0 on, to be read only."""
     return _NUMBERS[:count] if count <= _SHORT else np.arange(count)
 
 
 def ones(count: int) -> Ints:
-    """Return so many ones, to be read only."""
+    """Return ``count`` ones, to be read only."""
     return _ONES[:count] if count <= _SHORT else np.broadcast_to(_ONES[0], (count,))  # which takes no memory
 
 
@@ -241,7 +241,7 @@ def _unlike(codes: Rows, order: Ints, new: Bools) -> Ints:
 
 
 def consolidated(updates: UpdateArray, weights: int = 1) -> UpdateArray:
-    """Return updates with the weights of equal rows at equal times added up, less those that come to nothing."""
+    """Return updates with the weights of equal rows at equal times added up, less those that cancel."""
     n = updates.shape[1]
     if n == 0:
         return updates
@@ -346,7 +346,7 @@ def _few_consolidated(updates: UpdateArray) -> UpdateArray:
         sums[update] = sums.get(update, 0) + weight
     if len(sums) == n and all(sums.values()):
         return updates
-    if max(map(abs, sums.values())) >= _MOST:
+    if max(map(abs, sums.values())) >= _OVERFLOW:
         raise failures.count_overflow()
     rows = list(zip(*[(*update, total) for update, total in sums.items() if total], strict=True))
     return np.array(rows, np.int64) if rows else updates[:, :0]
@@ -358,17 +358,17 @@ def added_up(weights: UpdateArray, starts: Ints) -> UpdateArray:
     sums = _few_in_each(weights, starts) if n > _MANY_SUMS else None
     if sums is None:
         sums = np.add.reduceat(weights, starts, axis=1)
-    if largest(weights) * n >= _MOST:  # else no sum can be beyond
+    if largest(weights) * n >= _OVERFLOW:  # else no sum can be beyond
         # Integers wrap around by 2**64, floats do not: far more apart than rounding can take them.
         roughly = np.add.reduceat(weights.astype(np.float64), starts, axis=1)
-        if (np.abs(roughly - sums) > _MOST / 2).any() or (sums == -_MOST).any():
+        if (np.abs(roughly - sums) > _OVERFLOW / 2).any() or (sums == -_OVERFLOW).any():
             raise failures.count_overflow()
     return sums
 
 
 def summable(counts: Ints) -> Any:
     """Return counts, as Python's numbers where sums of them may be beyond 64 bits."""
-    return counts.astype(object) if largest(counts) * len(counts) >= _MOST else counts
+    return counts.astype(object) if largest(counts) * len(counts) >= _OVERFLOW else counts
 
 
 def _few_in_each(weights: UpdateArray, starts: Ints) -> UpdateArray | None:

@@ -17,7 +17,7 @@ from tidemill.renderer.embedded.trace.row_order import RowOrder
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-_MOST: Final = 2**63 - 1
+_GREATEST: Final = 2**63 - 1
 
 Value: TypeAlias = tuple[int, ...] | None
 """The codes of the right row; None where there is none."""
@@ -111,7 +111,7 @@ def _ranges(how: str, old: int | None, new: int | None, *, exact: bool) -> list[
 
 
 def _after(number: int) -> int | None:
-    return None if number == _MOST else number + 1
+    return None if number == _GREATEST else number + 1
 
 
 def merged_ranges(ranges: list[Range]) -> list[Range]:

@@ -23,7 +23,7 @@ from tidemill.renderer.embedded.trace.transaction import Transaction
 from tidemill.renderer.runs import failures
 
 BLOCK: Final = 1 << 15
-"""So many combinations are followed up at once."""
+"""How many combinations are followed up at once."""
 FEW: Final = 16
 """Of so few combinations, counting what they would find takes about as long as finding it."""
 _FITS: Final = 2**62 * (1 + 2**-50)
@@ -47,7 +47,7 @@ class Found(NamedTuple):
         return Found({r: gathered(codes, at) for r, codes in self.rows.items()}, gathered(self.times, at))
 
     def blocks(self) -> Iterator[Found]:
-        """Return them all, so many at a time."""
+        """Return them all, `BLOCK` at a time."""
         n = self.times.shape[1]
         if n <= BLOCK:
             yield self
@@ -57,7 +57,7 @@ class Found(NamedTuple):
             yield Found({r: codes[:, part] for r, codes in self.rows.items()}, self.times[:, part])
 
 
-class Asked(NamedTuple):
+class Visible(NamedTuple):
     """What of a relation a change is joined with: its arrangement, less updates in it that are not to be seen."""
 
     spine: Spine
@@ -110,12 +110,12 @@ class DeltaJoinOperator(Operator):
         width = len(self._arrangements[port].schema)
         found = Found({relation: updates.take(self._columns[port], axis=0)}, updates[width:])
         lookups = self._join.lookups[relation]
-        all_asked = [self._asked(l, new[l.port], is_before=l.relation < relation) for l in lookups]
-        if any(asked.is_empty for asked in all_asked):  # as in a load that all of them begin with
+        visible = [self._visible(l, new[l.port], is_before=l.relation < relation) for l in lookups]
+        if any(one.is_empty for one in visible):  # as in a load that all of them begin with
             return
-        self._follow(found, list(zip(lookups, all_asked, strict=True)), result)
+        self._follow(found, list(zip(lookups, visible, strict=True)), result)
 
-    def _follow(self, found: Found, steps: list[tuple[Lookup, Asked]], result: list[UpdateArray]) -> None:
+    def _follow(self, found: Found, steps: list[tuple[Lookup, Visible]], result: list[UpdateArray]) -> None:
         """Add what combinations make with the relations that are left, a block at a time, so few are held at once."""
         if not steps:
             self._check(found)
@@ -128,28 +128,28 @@ class DeltaJoinOperator(Operator):
                 if extended.times.shape[1]:
                     self._follow(extended, [*steps[:step], *steps[step + 1 :]], result)
 
-    def _asked(self, lookup: Lookup, new: UpdateArray | None, *, is_before: bool) -> Asked:
+    def _visible(self, lookup: Lookup, new: UpdateArray | None, *, is_before: bool) -> Visible:
         """Return what of a relation is to be seen: new updates only if it comes before the relation that changes."""
         spine, unmet = self._arrangements[lookup.port].spine, self.ports[lookup.port].index
         if not self.schedule.frontiers_differ:
             before = not is_before and new is not None
-            return Asked(spine, self._arrangements[lookup.port].before if before else None, [])
+            return Visible(spine, self._arrangements[lookup.port].before if before else None, [])
         without = []  # where frontiers differ, the arrangement holds updates that have not come here yet
         if unmet is not None and unmet.size:
             without.append(unmet)
         if new is not None and not is_before:
             without.append(self._index(lookup.port, Transaction()))
             without[-1].append(new)
-        return Asked(spine, None, without)
+        return Visible(spine, None, without)
 
-    def _looked_up(self, found: Found, lookup: Lookup, asked: Asked) -> Found:
+    def _looked_up(self, found: Found, lookup: Lookup, visible: Visible) -> Found:
         """Return the combinations with the rows of one more relation that fit."""
         keys = _keys(found, lookup)
         if not self._join.nulls_equal and np.count_nonzero(keys == NULL):
             valid = (keys != NULL).all(axis=0).nonzero()[0]
             found, keys = found.taken(valid), gathered(keys, valid)
-        parts = [self._joined(found, keys, lookup, asked.spine, asked.view)]
-        for spine in asked.without:
+        parts = [self._joined(found, keys, lookup, visible.spine, visible.view)]
+        for spine in visible.without:
             part = self._joined(found, keys, lookup, spine, None)
             np.negative(part.times[-1], out=part.times[-1])
             parts.append(part)
@@ -197,13 +197,13 @@ def _products(counts: Ints, others: Ints) -> Ints:
     return products
 
 
-def _fewest_first(found: Found, steps: list[tuple[Lookup, Asked]]) -> Iterator[tuple[Found, int]]:
+def _fewest_first(found: Found, steps: list[tuple[Lookup, Visible]]) -> Iterator[tuple[Found, int]]:
     """Give combinations with the step that is best taken next: of those whose keys are known, with the fewest rows."""
     known = [0] if found.times.shape[1] <= FEW else _known(found, steps)
     if len(known) == 1:
         yield found, known[0]
         return
-    counts = [asked.spine.count(_keys(found, lookup)) for lookup, asked in (steps[i] for i in known)]
+    counts = [visible.spine.count(_keys(found, lookup)) for lookup, visible in (steps[i] for i in known)]
     best = np.argmin(counts, axis=0)
     if (best == best[0]).all():
         yield found, known[int(best[0])]
@@ -214,7 +214,7 @@ def _fewest_first(found: Found, steps: list[tuple[Lookup, Asked]]) -> Iterator[t
             yield found.taken(some), step
 
 
-def _known(found: Found, steps: list[tuple[Lookup, Asked]]) -> list[int]:
+def _known(found: Found, steps: list[tuple[Lookup, Visible]]) -> list[int]:
     """Return the steps whose keys are known: the first one's are, since they are in an order in which all are."""
     return [i for i, (lookup, _) in enumerate(steps) if all(r in found.rows for r, _ in lookup.key)]
 

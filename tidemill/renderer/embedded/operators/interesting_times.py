@@ -30,7 +30,7 @@ from tidemill.renderer.embedded.kernels.updates import (
 )
 
 _MOBIUS_CELLS: Final = 1 << 22
-"""Coefficients worked out at once."""
+"""Coefficients computed at once."""
 
 Coefficients: TypeAlias = tuple[Ints, Ints, Ints]
 """(interesting time, what goes into the change there, how often)"""
@@ -236,7 +236,7 @@ class PartiallyOrderedTimes(SeveralTimes):
         return columns[0], columns[1], columns[2]
 
     def _mobius(self, starts: Ints, size: int) -> UpdateArray:
-        """Return (later, earlier, coefficient) for keys with so many interesting times, which start at these places.
+        """Return (later, earlier, coefficient) for keys with ``size`` interesting times, which start at these places.
 
         change(a) = x(a) - sum of change(c) over c < a, so row a of the coefficients is that of x(a) less the rows of
         those before it; the order of places extends that of times.

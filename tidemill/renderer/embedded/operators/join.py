@@ -35,7 +35,7 @@ from tidemill.renderer.runs import failures
 MANY: Final = 1 << 12
 """Of more updates the keys are looked up once each."""
 _FEWER: Final = 4
-"""Where there are so many times fewer updates than keys, the updates are looked up among the keys."""
+"""Where there are this many times fewer updates than keys, the updates are looked up among the keys."""
 _NONE: Final[Ints] = np.empty(0, np.int64)
 
 

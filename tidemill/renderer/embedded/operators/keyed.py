@@ -63,7 +63,7 @@ class Work(NamedTuple):
     single_time: bool
     """Whether all seeds are of one user time."""
     sums: UpdateArray | None = None
-    """What the new updates come to by key, where nothing else has to be known of them: for each key an update."""
+    """The sums of the new updates by key, where nothing else has to be known of them: for each key an update."""
 
     @property
     def new_owner(self) -> Ints:
@@ -134,9 +134,9 @@ class KeyedOperator(Operator):
         return Work(sums[: len(keys)], first_numbers(n), at, [], single_time, sums)
 
     def sums_of_many(self, keys: Codes, new: Rows) -> UpdateArray | None:
-        """Return what many new updates of one time come to by key, where that is all the operator has to know of them.
+        """Return the sums of many new updates of one time by key, where these are all the operator has to know.
 
-        That is keys, of which none is there twice, times and weights, as they are to be stored.
+        They are keys, of which none is there twice, times and weights, as they are to be stored.
         """
         del keys, new
         return None

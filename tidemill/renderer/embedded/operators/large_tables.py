@@ -89,7 +89,7 @@ class EarlyFilter:
         """The columns that it alone reads."""
 
     def passing(self, table: pa.Table) -> Bools:
-        """Return which rows pass: a part after the other, so that what is worked out of it stays in the caches."""
+        """Return which rows pass: a part after the other, so that what is computed from it stays in the caches."""
         kept = np.empty(len(table), np.bool_)
         done = 0
         for batch in table.to_batches(max_chunksize=PART):
@@ -109,28 +109,28 @@ def large_tables(graph: Graph, node: Input, interner: Interner) -> LargeTables |
     columns, read, early = frozenset(range(len(node.schema))), frozenset(columns_read(graph, node)), None
     readers = [reader for reader, _ in graph.consumers(node)]
     if len(readers) == 1 and isinstance(readers[0], Filter):
-        behind = frozenset(columns_read(graph, readers[0]))
-        if _is_worth_doing_early(readers[0].predicate, node.schema, behind, interner):
-            early = EarlyFilter(readers[0].predicate, sorted(read - behind))
-            read = behind
+        read_later = frozenset(columns_read(graph, readers[0]))
+        if _is_worth_doing_early(readers[0].predicate, node.schema, read_later, interner):
+            early = EarlyFilter(readers[0].predicate, sorted(read - read_later))
+            read = read_later
     if early is None and read == columns:
         return None
     may_fail = read != columns and any(map(can_fail, _expressions(graph, node)))
     return LargeTables(node.schema, read, interner, early, may_fail=may_fail)
 
 
-def _is_worth_doing_early(predicate: Bound, schema: Schema, behind: frozenset[int], interner: Interner) -> bool:
+def _is_worth_doing_early(predicate: Bound, schema: Schema, read_later: frozenset[int], interner: Interner) -> bool:
     """Return whether a filter's work is done on tables; not where it may fail, or where that would be no saving."""
     read = frozenset(column_uses(predicate))
     # What a table holds and what codes stand for is the same but of floats, of which some are one value for us.
     if can_fail(predicate) or not read or any(_has_floats(schema.fields[i].dtype) for i in read):
         return False
     # To look again at all that pass would take as long, but for comparisons of codes and where all are alike.
-    return not read & behind or compile_comparisons(predicate, interner) is not None
+    return not read & read_later or compile_comparisons(predicate, interner) is not None
 
 
 def _expressions(graph: Graph, node: Node) -> Iterator[Bound]:
-    """Iterate over the expressions that are worked out of a node's rows, whose errors show these."""
+    """Iterate over the expressions that are computed from a node's rows, whose errors show these."""
     for reader, _ in graph.consumers(node):
         if isinstance(reader, Map):
             yield from reader.columns

@@ -188,7 +188,7 @@ class _ExpressionOperator(Operator):
             if made is not None:
                 return
             self.ports[0].put(stack(rows), self.region.now)
-        # One that keeps rows apart is told so: then what it is given consolidated is so behind it, too.
+        # One that keeps different rows different is told so: its output of consolidated input is consolidated, too.
         updates = self.ports[0].take_consolidated() if self.consolidated else self.ports[0].take()
         if updates is None:
             return
@@ -272,7 +272,7 @@ class MapOperator(_ExpressionOperator):
         return np.array(result + updates[len(self.schema) :], np.int64)
 
     def _compute(self, updates: Rows, result: Rows) -> None:
-        """Write the values of the expressions: by parts, so that what is worked out of one stays in the caches."""
+        """Write the values of the expressions: by parts, so that what is computed from one stays in the caches."""
         for part in parts(len(updates[-1])):
             columns = _Columns(self.schema, updates, part, self.interner)
             for i, (_, scalar, dtype) in enumerate(self._columns):
@@ -329,7 +329,7 @@ class FilterOperator(_ExpressionOperator):
         return marked(updates, mask)
 
     def _passing(self, updates: UpdateArray, part: slice) -> Bools:
-        """Return what passes of a part, so that what is worked out of it stays in the caches."""
+        """Return what passes of a part, so that what is computed from it stays in the caches."""
         columns = _Columns(self.schema, updates, part, self.interner)
         try:
             passed = self._predicate(columns, part.stop - part.start)

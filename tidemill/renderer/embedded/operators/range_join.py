@@ -37,7 +37,7 @@ from tidemill.renderer.runs import failures
 
 _TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _FEW: Final = 8
-"""Up to so many places are looked for one by one."""
+"""How many places are looked for one by one, at most."""
 
 
 class RangeJoinOperator(Operator):
@@ -158,7 +158,7 @@ def _between(codes: Ints, sought: Ints, how: str, runs: tuple[Ints, Ints] | None
 
 
 def _placed(codes: Ints, sought: Ints, low: Ints, high: Ints, *, right: bool) -> Ints:
-    """Return the place of each code that is sought in its part of others, with ``right`` behind those equal to it."""
+    """Return the place of each code that is sought in its part of others, with ``right`` after those equal to it."""
     if len(sought) <= _FEW:
         side: Literal["left", "right"] = "right" if right else "left"
         of_each = zip(sought.tolist(), low.tolist(), high.tolist(), strict=True)

@@ -109,9 +109,9 @@ class TableFunctionOperator(FlatMapOperator):
 
 _INTERNED: Final = ("string", "binary")
 _SHORT: Final = 128
-"""Up to so many values in lists, a few rows are worked out one by one."""
+"""Up to how many values in lists a few rows are computed one by one."""
 _SMALL: Final = 256
-"""Up to so many values, looking up each beats looking for different ones first."""
+"""Up to how many values looking up each beats looking for different ones first."""
 
 
 def _numbered(codes: Ints) -> tuple[list[int], Ints]:

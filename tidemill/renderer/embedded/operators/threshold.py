@@ -86,7 +86,7 @@ class ThresholdOperator(KeyedOperator):
         return _side_by_side(new, out), out
 
     def _check_sums(self, new_owner: Ints, came: Ints, owner: Ints, stored: Ints) -> None:
-        """Refuse counts whose sum for a row is beyond 64 bits, which only large ones can come to."""
+        """Refuse counts whose sum for a row is beyond 64 bits, which only large ones can reach."""
         if largest(came) > COUNT_LIMIT:
             consolidated(np.stack((np.concatenate((new_owner, owner)), np.concatenate((came, stored)))))
 

@@ -47,7 +47,7 @@ class UpsertInputOperator(InputOperator):
         self._injected: UpdateArray | None = None
 
     def number(self, count: int = 1) -> int:
-        """Return the first of so many numbers, greater than those of all writes before."""
+        """Return the first of ``count`` numbers, greater than those of all writes before."""
         self._next += count
         return self._next - count
 

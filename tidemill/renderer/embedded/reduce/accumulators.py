@@ -46,7 +46,7 @@ from tidemill.renderer.runs import failures
 
 Since: TypeAlias = Callable[[], Antichain]
 MANY: Final = 512
-"""From so many new updates on, they are added up key by key before anything else is done with them."""
+"""From how many new updates on they are added up key by key before anything else is done with them."""
 
 
 class Groups:
@@ -125,7 +125,7 @@ class Accumulator:
         self.spine = Spine(layout, shape.since, shape.schedule.transaction)
 
     def project(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
-        """Return what new updates come to here, and the numbers of their keys."""
+        """Return new updates as they are kept here, and the numbers of their keys."""
         raise NotImplementedError
 
     def gather(self, keys: Codes, owner: Ints, new: Rows) -> Stored:
@@ -157,7 +157,7 @@ class Accumulator:
         return Stored(np.concatenate((found, owner)), np.concatenate((stored, kept), axis=1), self.codes)
 
     def _at_one_time(self, keys: Codes, owner: Ints, new: Rows) -> tuple[Ints, UpdateArray] | None:
-        """Return what new updates of one time come to, and the numbers of their keys; None where there are more."""
+        """Return the sums of new updates, and the numbers of their keys; None unless all have one time."""
         times = list(new[len(new) - self.spine.layout.coordinates - 1 : -1])
         if not alike(times):
             return None
@@ -173,7 +173,7 @@ class Accumulator:
         return owner, kept
 
     def add_up(self, count: int, owner: Ints, new: Rows) -> tuple[Ints, Codes, UpdateArray] | None:
-        """Return what updates of one time come to by key 0..count-1, without an array of what each one comes to.
+        """Return the sums of updates of one time by key 0..count-1, without an array of what each adds.
 
         That is, numbers of keys, codes beside the keys, and weights, of which none are all zero; None where it cannot.
         """
@@ -259,9 +259,9 @@ class FloatSums(LimbSums):
 
     def add_up(self, count: int, owner: Ints, new: Rows) -> tuple[Ints, Codes, UpdateArray] | None:
         codes, diffs = new[self._column], new[-1]
-        known = codes != NULL
-        if not known.all():
-            owner, codes, diffs = owner.compress(known), codes.compress(known), diffs.compress(known)
+        non_null = codes != NULL
+        if not non_null.all():
+            owner, codes, diffs = owner.compress(non_null), codes.compress(non_null), diffs.compress(non_null)
         found = limb_sums(count, owner, codes, diffs)
         if found is None:
             return None

@@ -10,7 +10,7 @@ from collections import defaultdict
 
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.aggregates import EXTREMES, ORDERED, Aggregates, BoundAggregate
-from tidemill.renderer.embedded.kernels.aggregate_values import known, mean_codes, spread_codes
+from tidemill.renderer.embedded.kernels.aggregate_values import mean_codes, or_null, spread_codes
 from tidemill.renderer.embedded.kernels.codec import Interner, float_codes
 from tidemill.renderer.embedded.kernels.exact_sums import LEAST
 from tidemill.renderer.embedded.kernels.memory import empty
@@ -109,7 +109,7 @@ class AggregateLogic:
                 totals, counts = float_totals[a.column].take(present), sums[self._integers.count_row[a.column]]
                 some = counts != 0
                 codes[row] = (
-                    known(some, float_codes(totals)) if a.function == "sum" else mean_codes(totals, counts, some)
+                    or_null(some, float_codes(totals)) if a.function == "sum" else mean_codes(totals, counts, some)
                 )
             elif "squares" in a.sums:
                 codes[row] = self._spread_column(a, interesting, stored_of, sums, present)

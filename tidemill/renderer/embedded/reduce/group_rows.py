@@ -153,7 +153,7 @@ class GroupRows(Accumulator):
         count: int,
         *,
         last: bool = False,
-        known: int | None = None,
+        non_null: int | None = None,
     ) -> tuple[Ints, UpdateArray]:
         """Return the first rows of large groups, or the last: interesting times in order; codes and count of each row.
 
@@ -166,7 +166,7 @@ class GroupRows(Accumulator):
         until = interesting.times_at(at)[0]
         if len(until) < len(at):  # one for all
             until = until.repeat(len(at))
-        owner, rows = self._groups.first(group.codes(at), until, count, last=last, known=known)
+        owner, rows = self._groups.first(group.codes(at), until, count, last=last, non_null=non_null)
         return at.take(owner), rows
 
     def _check_deleted(self, group: Groups, interesting: InterestingTimes, large: Ints) -> None:

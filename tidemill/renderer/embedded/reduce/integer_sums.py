@@ -26,10 +26,10 @@ from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, Groups, Shape
 
 _EACH: Final = 4
-"""With so many updates a key, a table of all keys that there may be is not larger than a part of what they take."""
+"""With this many updates a key, a table of all keys that there may be is not larger than a part of what they take."""
 _INT32: Final = 2**31
 _ROWS_IN_A_BYTE: Final = 64
-"""With so many rows a number, there may well be some that have more than a byte holds."""
+"""With this many rows a number, there may well be some that have more than a byte holds."""
 _LOOKS: Final = 32
 _NOWHERE: Final = np.empty(0, np.int64)
 
@@ -128,9 +128,9 @@ class IntegerSums(Accumulator):
         return some, np.empty((0, len(some)), np.int64), gathered(sums, some)
 
     def by_key(self, keys: Codes, new: Rows) -> UpdateArray | None:
-        """Return what updates of one time come to by key, as they are kept, without numbers of the keys.
+        """Return the sums of updates of one time by key, as they are kept, without numbers of the keys.
 
-        None where there are too many different keys, sums could overflow, or all came to nothing.
+        None where there are too many different keys, sums could overflow, or all are zero.
         """
         places = tables.places_of(keys, keys.shape[1] // _EACH) if self.presummed is None else None
         if places is None or not self._has_room(new):
@@ -150,7 +150,7 @@ class IntegerSums(Accumulator):
 
     @staticmethod
     def _has_room(new: Rows) -> bool:
-        """Return whether no limb of what updates come to can overflow."""
+        """Return whether no limb of the updates' sums can overflow."""
         return len(new[-1]) * largest(new[-1]) <= COUNT_LIMIT
 
     def _summed_up(self, count: int, owner: Callable[[slice], Ints], new: Rows) -> UpdateArray:
@@ -166,7 +166,7 @@ class IntegerSums(Accumulator):
             np.multiply(in_bytes, diffs[0], out=sums[0])
             return sums
         found = zeros(count, np.int32) if are_counted else None  # half as large: what is slow is to fetch them
-        for part in parts(len(diffs)):  # what is worked out of it stays in the caches
+        for part in parts(len(diffs)):  # what is computed from it stays in the caches
             self._add_part(sums, owner(part), [row[part] for row in new], counted, found)
         if found is not None:
             np.multiply(found, diffs[0], out=sums[0])
@@ -182,7 +182,7 @@ class IntegerSums(Accumulator):
         counted: dict[int, int],
         found: npt.NDArray[np.int32] | None,
     ) -> None:
-        """Add what some updates come to; with ``found``, these are only counted there, whatever their own count."""
+        """Add some updates to the sums; with ``found``, they are only counted there, whatever their own count."""
         diffs = new[-1]
         if found is not None:
             single = diffs[0] == 1
@@ -307,7 +307,7 @@ class IntegerSums(Accumulator):
 def _counted_in_bytes(count: int, owner: Callable[[slice], Ints], rows: int) -> npt.NDArray[np.uint8] | None:
     """Return how many rows each key has, in a byte each: a quarter of the memory traffic; None if a byte may overflow.
 
-    ``owner`` gives the numbers of some of the rows. Where bytes overflow, all of them come to fewer than the rows.
+    ``owner`` gives the numbers of some of the rows. Where bytes overflow, all of them add up to fewer than the rows.
     """
     if rows > count * _ROWS_IN_A_BYTE:
         return None

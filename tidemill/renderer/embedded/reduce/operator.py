@@ -51,7 +51,7 @@ class ReduceOperator(KeyedOperator):
             self.emit(change[self.dropped :], self.region.now)
 
     def _changed(self) -> UpdateArray:
-        """Do the work of the current round, and return what changes: updates of the output behind the key's codes.
+        """Do the work of the current round, and return what changes: updates of the output, after the key's codes.
 
         The first ``dropped`` rows of the block are no columns of the output.
         """

@@ -1,4 +1,4 @@
-"""The rows of groups in an order that tells any two apart: what first, last and list are made of."""
+"""The rows of groups in a total order: what first, last and list are made of."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ SMALL: Final = 64
 FEW: Final = 8
 """Updates up to which they are handled one by one: checked for being of one partition, and searched for."""
 MANY: Final = 32
-"""Where one in so many rows changes, or more, the partition is computed whole, which takes no longer there."""
+"""Where one in this many rows changes, or more, the partition is computed whole, which takes no longer there."""
 
 
 @attrs.define
@@ -232,10 +232,10 @@ class OrderedWindowsOperator(Operator):
 
     def _look_in_order(self, new: _NewUpdates, known: list[OrderIndex | None]) -> None:
         """Look up spilled partitions; hold those stored in order here, their pages read only when looked at."""
-        asked = [number for number, rows in enumerate(known) if rows is None]
-        found = self._spine.in_order(new.keys.take(asked, axis=1), MANY) if asked else {}
+        missing = [number for number, rows in enumerate(known) if rows is None]
+        found = self._spine.in_order(new.keys.take(missing, axis=1), MANY) if missing else {}
         for at, (pages, rest) in found.items():
-            name = new.names[asked[at]]
+            name = new.names[missing[at]]
             rows = OrderIndex.stored(pages, self._by)
             changed = consolidated(np.concatenate((rest[: self._codes], rest[-1:])))
             updates = changed.take(
@@ -243,7 +243,7 @@ class OrderedWindowsOperator(Operator):
             )
             rows.apply(self._edits(rows, updates))
             self._large.put(name, rows, copies=True)
-            known[asked[at]] = rows
+            known[missing[at]] = rows
         for name, there in zip(new.names, known, strict=True):
             if there is not None and not self._large.holds(name):
                 self._large.touch(name)  # before it is looked at: that reads more of it
@@ -263,24 +263,24 @@ class OrderedWindowsOperator(Operator):
             yield number, updates[:, ends[number - 1] if number else 0 : ends[number]]
 
     def _edits(self, index: OrderIndex, new: UpdateArray) -> Edits:
-        """Return what updates of a partition, in its order, come to; `CallError` for too many copies of a row."""
+        """Return updates of a partition, in its order, as edits; `CallError` for too many copies of a row."""
         codes, counts = new[: self._codes], new[-1]
         if len(counts) <= FEW:
-            places = np.array([index.place_of(row) for row in codes.T.tolist()])
+            positions = np.array([index.position_of(row) for row in codes.T.tolist()])
             unsure = range(len(counts))
         else:
-            places, there = index.places_of(codes)
+            positions, there = index.positions_of(codes)
             unsure = ((counts < 0) & ~there | (counts > 0) & there | (np.abs(counts) > 1)).nonzero()[0].tolist()
         for i in unsure:
-            self._check_copies(index, places.item(i), codes[:, i], counts.item(i))
-        return Edits(places, codes, counts)
+            self._check_copies(index, positions.item(i), codes[:, i], counts.item(i))
+        return Edits(positions, codes, counts)
 
-    def _check_copies(self, index: OrderIndex, place: int, row: Ints, count: int) -> None:
-        """Raise an error where a row would be there fewer than no times, or too often."""
-        if count < 0 and (there := index.copies(place, row, -count)) < -count:
+    def _check_copies(self, index: OrderIndex, position: int, row: Ints, count: int) -> None:
+        """Raise an error where a row would have a negative count, or one that is too large."""
+        if count < 0 and (there := index.copies(position, row, -count)) < -count:
             raise self._negative(row, there + count)
-        last = place + MOST_COPIES - count  # where no copy may be that is there already
-        if count > 0 and last < len(index) and (last < place or index.copies(last, row, 1)):
+        last = position + MOST_COPIES - count  # where no copy may be that is there already
+        if count > 0 and last < len(index) and (last < position or index.copies(last, row, 1)):
             raise CallError(0, row, too_many_copies(count))
 
     def _in_order(self, edits: list[tuple[OrderIndex, Edits]], time: int) -> UpdateArray:
@@ -299,7 +299,7 @@ class OrderedWindowsOperator(Operator):
         return consolidated(updates) if _may_be_equal(updates[: len(self._kept)], gone, self._leading) else updates
 
     def _room(self, count: int, time: int) -> UpdateArray:
-        """Return room for so many updates of the output, at a time; each with count 1."""
+        """Return room for ``count`` updates of the output, at a time; each with count 1."""
         updates: UpdateArray = empty((len(self._kept) + len(self._windows.calls) + 2, count))
         updates[-2], updates[-1] = time, 1
         return updates
@@ -314,7 +314,7 @@ class OrderedWindowsOperator(Operator):
     def _loaded(self, new: _NewUpdates, which: list[int]) -> tuple[list[int], Rows | None]:
         """Hold in order those partitions that are large and had no rows; return them, with the output's updates.
 
-        Values are worked out some rows at a time, so that there is no need of more memory than for rows and values.
+        Values are computed some rows at a time, so that there is no need of more memory than for rows and values.
         """
         come = self._large_and_new(new, which)
         if not come:
@@ -336,7 +336,7 @@ class OrderedWindowsOperator(Operator):
                 at = end
         except CallError:
             if len(come) == len(new.names):
-                parts = [(number, codes) for number, rows in partitions.items() for codes in rows.parts()]
+                parts = [(number, codes) for number, rows in partitions.items() for codes in rows.chunks()]
                 new.updates = stacked([updates_of(codes, time=new.time) for _, codes in parts])
                 new.owner = np.concatenate([np.full(codes.shape[1], number) for number, codes in parts])
             return [], None
@@ -474,7 +474,7 @@ class OrderedWindowsOperator(Operator):
         rows.apply(edits)
         if len(rows) < SMALL:
             if self._large.holds(name):
-                for codes in rows.parts():
+                for codes in rows.chunks():
                     self._spine.append(updates_of(codes))
             self._large.drop(name)
 

@@ -39,7 +39,7 @@ class UserReduceLogic:
         self._key_schema = Schema(tuple(schema.fields[i] for i in node.keys))
 
     def drop_derived(self) -> None:
-        """Nothing is worked out of the arrangement."""
+        """Nothing is computed from the arrangement."""
 
     def spines(self) -> dict[str, Spine]:
         return {}

@@ -42,9 +42,9 @@ class ValueCounts(GroupRows):
             at, codes = seen.owner, seen.updates[self.width]  # nothing to cancel
         else:
             at, codes, _ = self.accumulated(group, interesting, seen)
-        known = codes != NULL
-        if not known.all():
-            at, codes = at.compress(known), codes.compress(known)
+        non_null = codes != NULL
+        if not non_null.all():
+            at, codes = at.compress(non_null), codes.compress(non_null)
         ranks = order_ranks(codes, self._dtype, self._interner)
         low, high = np.full(len(interesting), NULL), np.full(len(interesting), NULL)
         if "max" in self._asked:
@@ -58,7 +58,7 @@ class ValueCounts(GroupRows):
             low, high = (np.where(r == NULL, NULL, of_rank.take(np.maximum(r, 0))) for r in (low, high))
         asked = ((low, False),) * ("min" in self._asked) + ((high, True),) * ("max" in self._asked)
         for ends, is_last in asked:
-            at, rows = self.first(group, interesting, 1, last=is_last, known=self.width)
+            at, rows = self.first(group, interesting, 1, last=is_last, non_null=self.width)
             if len(at):
                 ends[at] = rows[self.width]
         return low, high

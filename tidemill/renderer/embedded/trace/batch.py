@@ -158,7 +158,7 @@ class UpdateLayout:
 
     @cached_property
     def _other_rows(self) -> list[int]:
-        """The rows, weights aside, that tell updates of one key apart."""
+        """The rows, weights aside, that distinguish updates of one key."""
         return [row for row in range(len(self.types) + self.coordinates) if row not in self.keys]
 
     def sorted_batch(self, updates: Rows, *, shared: bool = False) -> Batch:
@@ -243,7 +243,7 @@ class UpdateLayout:
 
         ``hashes`` are those of the keys, if the updates are a few sorted batches side by side. The array is the
         caller's to give: its times are overwritten; rows, where it is given as such, are not. With ``room`` the batch
-        is written to the array that this returns for so many updates, unless limbs had to be split.
+        is written to the array that ``room`` returns for a number of updates, unless limbs had to be split.
         """
         times = slice(len(self.types), len(self.types) + self.users)
         if isinstance(updates, list):
@@ -280,7 +280,7 @@ class UpdateLayout:
         return hashes.take(which.take(order)), array.take(order, axis=1)
 
     def consolidated(self, updates: UpdateArray) -> UpdateArray:
-        """Return updates with the weights of equal rows at equal times added up, less those that come to nothing."""
+        """Return updates with the weights of equal rows at equal times added up, less those that cancel."""
         return consolidated_limbs(updates, self.weights, self.limbs)
 
     def _in_order(self, order: RowOrder, updates: Rows) -> Batch:

@@ -23,9 +23,9 @@ _LOG: Final = logging.getLogger("tidemill.spines")
 RATIO: Final = 4
 """Neighbouring batches are merged when the older is less than this many times the size of the newer."""
 PIECE: Final = 1 << 15
-"""So many updates are merged at once: what is worked out of them is in memory that the next ones have again."""
+"""How many updates are merged at once: the next ones reuse the memory of what is computed from them."""
 LARGE: Final = 2
-"""A key with more than so many times the updates that are to be merged is not merged at once, if that can be."""
+"""A key with more than this many times the updates that are to be merged is divided, if that can be."""
 
 
 Gone: TypeAlias = Callable[[UpdateArray], "Bools | None"]
@@ -96,13 +96,13 @@ class Merge:
         """What merged updates are written to, where they are not all merged at once."""
 
     def work(self, effort: int) -> None:
-        """Merge about so many updates, a piece after the other; with the last of them there is a result."""
+        """Merge about ``effort`` updates, some at a time; with the last of them there is a result."""
         while effort > 0 and self.result is None:  # else what finished it has been rolled back: it is the same merge
             self._merge_some(min(effort, PIECE))
             effort -= PIECE
 
     def _merge_some(self, effort: int) -> None:
-        """Merge about so many updates at once."""
+        """Merge about ``effort`` updates at once."""
         i, j, filled = self._progress
         older, newer = self.older, self.newer
         total = len(older.hashes) + len(newer.hashes)
@@ -118,7 +118,7 @@ class Merge:
             return
         if self._room is None:
             self._room = self._with_room(total, 0)
-        merged = self._layout.compacted(both, self._since(), hashes, partial(self._behind, filled))
+        merged = self._layout.compacted(both, self._since(), hashes, partial(self._free_space, filled))
         end = self._write(merged, filled, total)
         if end_i + end_j == total:
             self._finish(end)
@@ -153,7 +153,7 @@ class Merge:
             _LOG.debug("batches of %s and %s updates were merged into one of %s", *sizes)
 
     def _write(self, merged: Batch, start: int, total: int) -> int:
-        """Put merged updates behind those that are there, if they are not yet; return how many there are then."""
+        """Write merged updates from ``start`` on, unless they are there already; return where they end."""
         end = start + len(merged.hashes)
         assert self._room is not None
         if end > self._room.array.shape[1]:  # limbs that would overflow are split: more updates than there were
@@ -166,7 +166,7 @@ class Merge:
         return end
 
     def _with_room(self, count: int, filled: int) -> Batch:
-        """Return a batch for so many updates, with those that are there: where nothing is written, it takes no memory.
+        """Return a batch for ``count`` updates, with those there are: where nothing is written, it takes no memory.
 
         An interrupt finds the one before, or this one.
         """
@@ -177,8 +177,8 @@ class Merge:
             hashes[:filled] = self._room.hashes[:filled]
         return Batch(hashes, array)
 
-    def _behind(self, filled: int, count: int) -> UpdateArray:
-        """Return where so many updates go behind those that are there, or an array for them, if there is no room."""
+    def _free_space(self, filled: int, count: int) -> UpdateArray:
+        """Return the space for ``count`` updates after the ``filled`` ones, or a new array where there is no room."""
         assert self._room is not None
         array = self._room.array
         if filled + count > array.shape[1]:

@@ -16,9 +16,9 @@ from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.spine import Spine
 
 MOST: Final = 64
-"""Up to so many updates are read in Python."""
+"""How many updates are read in Python, at most."""
 GROWTH: Final = 4
-"""So many times as many are read of each run where those read do not do."""
+"""How many times as many are read of each run where those read do not do."""
 
 Row: TypeAlias = tuple[int, ...]
 _Update: TypeAlias = tuple[Row, int, int]
@@ -48,12 +48,12 @@ class OneGroup:
         self._codes = len(spine.layout.types)
 
     def first(
-        self, key: Codes, until: int, count: int, beyond: int, end: int | None, *, last: bool, known: int | None
+        self, key: Codes, until: int, count: int, beyond: int, end: int | None, *, last: bool, non_null: int | None
     ) -> FirstRows | None:
         """Return the first rows of a group at a time.
 
         Of each run ``beyond`` more rows are read at first than are asked for. Where all rows before one with the number
-        ``end`` have cancelled, they are passed over. Only rows count whose code in row ``known`` is not NULL.
+        ``end`` have cancelled, they are passed over. Only rows count whose code in row ``non_null`` is not NULL.
         """
         views, hash_of_key, own = self._spine.views(key), hashed(key).item(), tuple(key[:, 0].tolist())
         runs = _runs(views, hash_of_key)
@@ -78,7 +78,7 @@ class OneGroup:
                 return None
             if self._width > 1 and any(row[: self._width] != own for row, _, _ in updates):
                 return None  # another one has the same hash
-            found = self._first_of(updates, (ends, tied), until, count, last=last, known=known)
+            found = self._first_of(updates, (ends, tied), until, count, last=last, non_null=non_null)
             if found is not None:
                 return found
             take *= GROWTH
@@ -118,7 +118,7 @@ class OneGroup:
         count: int,
         *,
         last: bool,
-        known: int | None,
+        non_null: int | None,
     ) -> FirstRows | None:
         """Return the first rows among updates; None where these do not do.
 
@@ -142,7 +142,7 @@ class OneGroup:
             if there and first is None:
                 first = row[self._first_row]
                 cancelled = place if all_visible else 0
-            if there > 0 and (known is None or row[known] != NULL):
+            if there > 0 and (non_null is None or row[non_null] != NULL):
                 rows.append((*row, min(there, count)))
                 count -= there
                 if count <= 0:
@@ -158,7 +158,7 @@ class OneGroup:
     def _in_tails(
         self, views: list[View], hash_of_key: int, between: tuple[int | None, set[Row]], *, last: bool
     ) -> list[_Update]:
-        """Return the updates of a group in tails, less those that have cancelled, and those behind the first end."""
+        """Return the updates of a group in tails, less those that have cancelled, and those after the first end."""
         end, ends = between
         found: list[_Update] = []
         limits = [self._order.number_of(row[self._first_row]) for row in ends]

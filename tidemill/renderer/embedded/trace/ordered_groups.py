@@ -35,16 +35,16 @@ from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.embedded.trace.transaction import Transaction
 
 SLACK: Final = 4
-"""So many rows more than are asked for are read of each run at first."""
+"""How many rows more than are asked for are read of each run at first."""
 GROWTH: Final = 4
-"""So many times as many are read then."""
+"""How many times as many are read then."""
 SKIP_FROM: Final = 4
-"""With so many rows that have cancelled before the first one, it is remembered where that is."""
+"""How many rows have to have cancelled before the first one for its place to be remembered."""
 SCAN: Final = 16
-"""Up to so many rows alike in the first column, for each that is sought, are compared with it one by one."""
+"""How many rows alike in the first column, for each that is sought, are compared with it one by one at most."""
 FEW: Final = 8
-"""Up to so many places are bisected in Python, one by one."""
-_MOST: Final = 1 << 40
+"""How many places are bisected in Python, one by one, at most."""
+_MOST_ROWS: Final = 1 << 40
 """The most rows read at once: more than there are."""
 _NEVER: Final = np.iinfo(np.int64).max
 
@@ -87,7 +87,7 @@ class OrderedGroups:
         self._ends: dict[tuple[_Key, bool], int] = {}
         """By key and direction: how far, by the first column, all rows have cancelled."""
         self._found_ends: dict[tuple[_Key, bool], int] = {}
-        """Those that the current step has found, if it comes to be."""
+        """Those that the current step has found, for when it is committed."""
 
     # -- the first rows -----------------------------------------------------------------------------------------------
 
@@ -98,15 +98,15 @@ class OrderedGroups:
         count: int,
         *,
         last: bool = False,
-        known: int | None = None,
+        non_null: int | None = None,
     ) -> tuple[Ints, UpdateArray]:
         """Return the first rows of groups at a time each, or the last ones: the number of the key, codes and count.
 
         As many as make ``count`` copies, where there are, in order of the keys and then as asked for. Only rows count
-        that are not NULL in row ``known`` of their codes, of which others must not be many.
+        that are not NULL in row ``non_null`` of their codes, of which others must not be many.
         """
         if keys.shape[1] == 1:
-            alone = self._first_of_one(keys, until.item(), count, last=last, known=known)
+            alone = self._first_of_one(keys, until.item(), count, last=last, non_null=non_null)
             if alone is not None:
                 return alone
         numbers = self._known_ends(keys, last=last)
@@ -117,14 +117,14 @@ class OrderedGroups:
             kept = own <= limits if last else own >= limits
             owner, rows = owner.compress(kept), rows.compress(kept, axis=1)
         owners, found = [np.empty(0, np.int64)], [np.empty((self._codes + 1, 0), np.int64)]
-        take = min(count, _MOST) + SLACK
+        take = min(count, _MOST_ROWS) + SLACK
         while True:
             more, ends, runs = self._taken(runs, take, last=last)
             is_end, parts_ties = (np.concatenate((np.zeros(len(owner), np.bool_), of_new)) for of_new in ends)
             owner = np.concatenate((owner, *(o for o, _ in more)))
             rows = stacked([rows, *(r for _, r in more)])
             done, first_owner, first_rows = self._first_of(
-                _ReadRows(keys, until, owner, rows, is_end, parts_ties), count, last=last, known=known
+                _ReadRows(keys, until, owner, rows, is_end, parts_ties), count, last=last, non_null=non_null
             )
             if done.all() and len(owners) == 1:
                 return first_owner, first_rows
@@ -144,13 +144,13 @@ class OrderedGroups:
         return owner, rows
 
     def _first_of_one(
-        self, key: Codes, until: int, count: int, *, last: bool, known: int | None
+        self, key: Codes, until: int, count: int, *, last: bool, non_null: int | None
     ) -> tuple[Ints, UpdateArray] | None:
         """Return what `first` does of one group; None where that is much to read."""
         if count > MOST:
             return None
         name = tuple(key[:, 0].tolist()), last
-        found = self._one.first(key, until, count, SLACK, self._ends.get(name), last=last, known=known)
+        found = self._one.first(key, until, count, SLACK, self._ends.get(name), last=last, non_null=non_null)
         if found is None:
             return None
         if found.cancelled >= SKIP_FROM and found.first is not None:
@@ -160,7 +160,7 @@ class OrderedGroups:
         return np.zeros(len(found.rows), np.int64), rows
 
     def _first_of(
-        self, read: _ReadRows, count: int, *, last: bool, known: int | None
+        self, read: _ReadRows, count: int, *, last: bool, non_null: int | None
     ) -> tuple[Bools, Ints, UpdateArray]:
         """Return which keys have all that was asked for, or all there is; and the first rows of these."""
         n = read.keys.shape[1]
@@ -190,8 +190,8 @@ class OrderedGroups:
         if visible.all():  # else rows may be there later that are not there now
             self._remember(read, owner, rows, counts.nonzero()[0], last=last)
         there = summable(np.minimum(np.maximum(counts, 0), count))
-        if known is not None:
-            there[rows[known] == NULL] = 0
+        if non_null is not None:
+            there[rows[non_null] == NULL] = 0
         ends = there.cumsum()
         has, before = _within(owner, ends, there, n)
         done = (has >= count) | (limit == _NEVER)

@@ -19,7 +19,7 @@ from tidemill.renderer.embedded.kernels.updates import Ints, Rows, UpdateArray, 
 from tidemill.renderer.embedded.trace.time_buckets import Buckets, TimeLayout, added, in_order, taken
 
 FEW: Final = 512
-"""So many updates are looked through rather than put in buckets."""
+"""How many updates are looked through rather than put in buckets, at most."""
 
 
 class Alike(NamedTuple):

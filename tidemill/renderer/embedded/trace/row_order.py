@@ -42,7 +42,7 @@ from tidemill.renderer.embedded.kernels.updates import (
 from tidemill.renderer.embedded.kernels.values import sort_values
 
 LEADING: Final = 2
-"""So many columns are sorted by at once; further ones hardly ever decide."""
+"""How many columns are sorted by at once; further ones hardly ever decide."""
 FEW_TIED: Final = 32
 """Runs of more rows that columns leave tied are stored in the order that breaks ties: no reader goes through all."""
 _WIDE: Final = 32
@@ -64,7 +64,7 @@ class SortColumn(NamedTuple):
 class RowOrder:
     """An order by columns of codes; what these leave tied by a hash, if the row itself is given, then by the row.
 
-    ``row`` are the columns of the row itself, ``hashed`` those of the hash, or else all of them. It is worked out for
+    ``row`` are the columns of the row itself, ``hashed`` those of the hash, or else all of them. It is computed for
     ties only: that takes longer than all else.
     """
 
@@ -138,8 +138,8 @@ class RowOrder:
             around = own + np.arange(-FEW_TIED, FEW_TIED + 1)
             inside = (around >= 0) & (around < high.take(some)[:, None])
             inside &= self._are_tied(array, np.where(inside, around, 0), own, width)
-            before, behind = inside[:, FEW_TIED::-1], inside[:, FEW_TIED:]
-            length = sum(np.logical_and.accumulate(side, axis=1).sum(axis=1) for side in (before, behind)) - 1
+            before, later = inside[:, FEW_TIED::-1], inside[:, FEW_TIED:]
+            length = sum(np.logical_and.accumulate(side, axis=1).sum(axis=1) for side in (before, later)) - 1
             tied[some] = length <= FEW_TIED
         return tied
 
@@ -190,7 +190,7 @@ class RowOrder:
         return (*self.key_of_columns(row), *(self._key_of_tie(row) if self.row else ()))
 
     def sorts_before(self, row: Sequence[int]) -> Callable[[Sequence[int]], bool]:
-        """Return what says whether another row sorts before this one; hashes are worked out where columns tie."""
+        """Return what says whether another row sorts before this one; hashes are computed where columns tie."""
         own = self.key_of_columns(row)
         tie: list[tuple[Any, ...]] = []
 
@@ -241,7 +241,7 @@ class RowOrder:
     def place(self, codes: Ints, number: int, low: int, high: int, *, right: bool = False) -> int:
         """Return the place of a number in a part of sorted rows, whose codes in the first column are given.
 
-        With ``right`` that is behind all those equal to it.
+        With ``right`` that is after all those equal to it.
         """
         if self.numbers_are_codes:
             return low + int(codes[low:high].searchsorted(number, "right" if right else "left"))

@@ -39,7 +39,7 @@ from tidemill.renderer.embedded.trace.unsorted import on_its_own, rows_lost, sor
 TAIL: Final = 512
 """Updates in the tail at most: comparing a key with all of them costs about as much as a few binary searches."""
 STEPS: Final = 16
-"""The updates of so many steps have room in a tail that may be longer."""
+"""Of how many steps the updates have room in a tail that may be longer."""
 IDLE_EFFORT: Final = 1024
 """Updates each merge under way gets on with at the end of a step."""
 PUSH_EFFORT: Final = 64
@@ -58,7 +58,7 @@ FEW: Final = 8
 """Keys that are looked for in batches one by one."""
 SAMPLE: Final = 1 << 14
 MOST_DIFFER: Final = 50
-"""If fewer than one update in so many equals another, consolidating them is not worth it."""
+"""If fewer than one update in this many equals another, consolidating them is not worth it."""
 _NONE: Final[Ints] = np.empty(0, np.int64)
 
 
@@ -237,7 +237,7 @@ class Spine:
         self.view = View((self.layout.sorted_batch(updates),), _empty_tail(self.layout), 0)
 
     def refill_later(self, count: int, read: Callable[[], UpdateArray]) -> None:
-        """Hold so many updates, which are read when somebody first looks at them."""
+        """Hold ``count`` updates, which are read when somebody first looks at them."""
         if self.beside is not None:
             self.beside.clear()
         batch = StoredBatch(count, lambda: self.layout.sorted_batch(read(), shared=True))
@@ -258,7 +258,7 @@ class Spine:
         return len(diffs) <= self._most_unsorted(rows_lost(diffs))
 
     def _most_unsorted(self, lost: int = 0) -> int:
-        """Return how many updates may lie as they came, where these take away so many rows."""
+        """Return how many updates may lie as they came, where these take away ``lost`` rows."""
         return max(self._most_in_tail, self.view.sorted_size - max(lost, 0))
 
     def _leave_unsorted(self, updates: UpdateArray) -> UpdateArray:

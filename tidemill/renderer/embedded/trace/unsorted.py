@@ -17,7 +17,7 @@ from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
 
 _ROOM: Final = 2
-"""An array that is a part of one so many times as large is copied, if it is to stay."""
+"""An array that is a part of one this many times as large is copied, if it is to stay."""
 
 
 def on_its_own(updates: UpdateArray) -> UpdateArray:

@@ -1,8 +1,8 @@
 """Affected rows: from edits to maximal runs of rows whose values may change, and the rows that their calls look at.
 
 A row that is put in or taken out is the last of one row's frame and the first of another's; between these two all
-values may change, and no others do. For ROWS that is arithmetic on places, for GROUPS on numbers of peer groups, for
-RANGE on sort numbers; ranks change as long as rows behind have another number of rows, or groups, before. All edits are
+values may change, and no others do. For ROWS that is arithmetic on positions, for GROUPS on numbers of peer groups, for
+RANGE on sort numbers; ranks change as long as later rows have another number of rows, or groups, before. All edits are
 looked at together, each bound of all of them in one call of NumPy.
 """
 
@@ -30,12 +30,12 @@ from tidemill.expressions.windows.bound import (
     Windows,
 )
 from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Offset
-from tidemill.expressions.windows.in_order import adds_up_first_values, looks_at_all
+from tidemill.expressions.windows.in_order import counts_only_first_values, looks_at_all
 from tidemill.renderer.embedded.kernels.codec import float_codes, float_values
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.trace.stored_order import begins_of
 from tidemill.renderer.embedded.windows.chunks import Edits, edited
-from tidemill.renderer.embedded.windows.early_stop import EarlyStop, RowOffsets, decisive, known_place
+from tidemill.renderer.embedded.windows.early_stop import EarlyStop, RowOffsets, decisive, non_null_position
 from tidemill.renderer.embedded.windows.frame import plus, prefix_counts, units
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary
@@ -56,16 +56,16 @@ class Reach:
     """How far the frames of some calls go from their row, in rows, in peer groups and in values of the order."""
 
     rows: tuple[int, int] = (0, 0)
-    """So many rows before, and after."""
+    """How many rows before, and after."""
     groups: tuple[int, int] = (0, 0)
     peers: bool = False
     """Whether a row's peers matter, so that peer groups are looked at whole."""
     values: tuple[tuple[Offset, Offset], ...] = ()
     """For each RANGE frame by value how far it begins and ends from its row."""
-    known: tuple[tuple[int, int, int], ...] = ()
+    non_null: tuple[tuple[int, int, int], ...] = ()
     """For some columns, how many of their values that are not NULL are looked at before a row, and after.
 
-    Those that are not among the rows cut out are known by summaries, however far off they are.
+    Summaries stand for those outside of the excerpt, however far off they are.
     """
     counts_rows: bool = False
     """Whether it matters how many rows are before a row."""
@@ -73,7 +73,7 @@ class Reach:
     counts_all: bool = False
     """Whether it matters how many rows there are."""
     to_first: bool = False
-    """Whether frames go on to the partition's first row, so that all rows behind one that changes are reached."""
+    """Whether frames go on to the partition's first row, so that all rows after one that changes are reached."""
     to_last: bool = False
     decisive: tuple[Summary, ...] | None = ()
     """The summaries that decide the values of these frames; None where they are not known."""
@@ -85,7 +85,7 @@ class Reach:
     @staticmethod
     def of(windows: Windows, types: Sequence[DType]) -> Reach | None:
         """Return how far calls reach; None where some reach to an end of the partition, whatever changes."""
-        if looks_at_all(windows, types) or any(map(adds_up_first_values, windows.calls)):
+        if looks_at_all(windows, types) or any(map(counts_only_first_values, windows.calls)):
             return None
         found = Reach()
         for call in windows.calls:
@@ -102,7 +102,7 @@ class Reach:
             (max(self.groups[0], other.groups[0]), max(self.groups[1], other.groups[1])),
             self.peers or other.peers,
             tuple(dict.fromkeys((*self.values, *other.values))),
-            tuple(dict.fromkeys((*self.known, *other.known))),
+            tuple(dict.fromkeys((*self.non_null, *other.non_null))),
             self.counts_rows or other.counts_rows,
             self.counts_groups or other.counts_groups,
             self.counts_all or other.counts_all,
@@ -114,7 +114,7 @@ class Reach:
         )
 
     def early_stop(self, summarise: Summarise) -> EarlyStop | None:
-        """Return what finds where edits cease to matter to frames without a bound, if that can be found."""
+        """Return what finds where edits cease to matter to unbounded frames, if that can be found."""
         if not self.decisive or self.to_first == self.to_last:
             return None
         return EarlyStop(tuple(dict.fromkeys(self.decisive)), summarise, self.to_last)
@@ -127,7 +127,7 @@ class Reach:
     @property
     def looks_for_rows(self) -> bool:
         """Whether something is looked for from row to row around edits."""
-        return bool(self.known or self.offsets or self.endless)
+        return bool(self.non_null or self.offsets or self.endless)
 
 
 def _of_ranking(call: RankingCall) -> Reach:
@@ -143,7 +143,7 @@ def _of_offset(call: OffsetCall) -> Reach:
     far = call.offset.value or 0
     low, high = max(far, 0), max(-far, 0)
     before, after = (low, high) if call.function == "lag" else (high, low)
-    return Reach(known=((call.column, before, after),)) if call.ignore_nulls else Reach((before, after))
+    return Reach(non_null=((call.column, before, after),)) if call.ignore_nulls else Reach((before, after))
 
 
 def _of_framed(call: ValueCall | AggregateCall) -> Reach:
@@ -207,17 +207,19 @@ def affected(
         if len(begins) == 1:
             return run
         # What one looks at is edited by no other.
-        touches = (run.first[1:] <= edits.ends.take(last[:-1])) | (run.end[:-1] >= edits.places.take(begins[1:]))
+        touches = (run.first[1:] <= edits.ends.take(last[:-1])) | (run.end[:-1] >= edits.positions.take(begins[1:]))
         if not touches.any():
             return run
         begins = begins[np.concatenate(([True], ~touches))]
 
 
-def looked_at(index: OrderIndex, places: range, reach: Reach, by: OrderColumn, dtype: DType) -> tuple[int, int]:
-    """Return from where to where rows at some places look, these among them; there is a first one."""
-    none = Edits(np.array([places.start]), index.cut(places.start, places.start + 1), np.zeros(1, np.int64))
+def looked_at(index: OrderIndex, positions: range, reach: Reach, by: OrderColumn, dtype: DType) -> tuple[int, int]:
+    """Return from where to where rows at some positions look, these among them; there is a first one."""
+    none = Edits(
+        np.array([positions.start]), index.between(positions.start, positions.start + 1), np.zeros(1, np.int64)
+    )
     finder = _Finder(index, none, reach, by, dtype, whole_groups=reach.peers)
-    low, high = finder.whole_groups(none.places, np.array([places.stop]))
+    low, high = finder.whole_groups(none.positions, np.array([positions.stop]))
     first, end = finder.looked_at(_FIRST, _FIRST, low, high)
     return first.item(), end.item()
 
@@ -239,7 +241,7 @@ class _Finder:
         whole_groups: bool = False,
     ) -> None:
         self._index, self._edits, self._reach, self._by, self._dtype = index, edits, reach, by, dtype
-        looks = reach.known or reach.offsets or (reach.endless is not None and not reach.endless.peers)
+        looks = reach.non_null or reach.offsets or (reach.endless is not None and not reach.endless.peers)
         self._whole_groups = whole_groups or (reach.peers and bool(reach.rows != (0, 0) or looks))
         """Whether ranges have to be widened to whole peer groups."""
 
@@ -253,7 +255,7 @@ class _Finder:
     def around(self, edits: Edits, reach: Reach) -> tuple[Ints, Ints]:
         """Return, for each edit, the range of rows whose bounded frames contain its row, before or after."""
         index, size = self._index, self._index.size
-        low, high = edits.places - min(reach.rows[1], size), edits.ends + min(reach.rows[0], size)
+        low, high = edits.positions - min(reach.rows[1], size), edits.ends + min(reach.rows[0], size)
         if reach.peers:
             first, last = self._peers(edits)
             low, high = np.minimum(low, first), np.maximum(high, last)
@@ -273,8 +275,8 @@ class _Finder:
         index = self._index
         if index.peers_by_number:
             numbers = index.order.number(edits.rows[self._by.column])
-            return index.places_of_numbers(numbers), index.places_of_numbers(numbers, right=True)
-        first, last = edits.places.copy(), edits.ends
+            return index.positions_of_numbers(numbers), index.positions_of_numbers(numbers, right=True)
+        first, last = edits.positions.copy(), edits.ends
         peers = index.are_peers(first - 1, edits.rows)
         if peers.any():
             first[peers] = index.peers_start(first.compress(peers) - 1)
@@ -286,17 +288,20 @@ class _Finder:
     def look_for_rows(self, low: Ints, high: Ints, stop: EarlyStop | None) -> None:
         """Widen the ranges of nearby edits to the rows that look up theirs, and to where the edits cease to matter."""
         index, edits, reach = self._index, self._edits, self._reach
-        begins = _begins(edits.places[1:] - edits.ends[:-1] >= TOGETHER).tolist()
+        begins = _begins(edits.positions[1:] - edits.ends[:-1] >= TOGETHER).tolist()
         groups = list(zip(begins, [*begins[1:], len(low)], strict=True))
         for first, end in groups:
-            start, back = edits.places.item(first), edits.ends.item(end - 1)
+            start, back = edits.positions.item(first), edits.ends.item(end - 1)
             bounds = [(low[first:end].min(), high[first:end].max())]
-            for column, before, after in reach.known:  # rows without a value are counted by no other
+            for column, before, after in reach.non_null:  # rows without a value are counted by no other
                 some = (edits.rows[column, first:end] != NULL).nonzero()[0]
                 if len(some):
-                    one, other = edits.places[first:end].item(some[0]), edits.ends[first:end].item(some[-1])
+                    one, other = edits.positions[first:end].item(some[0]), edits.ends[first:end].item(some[-1])
                     bounds.append(
-                        (known_place(index, column, one, after, back=True), known_place(index, column, other, before))
+                        (
+                            non_null_position(index, column, one, after, back=True),
+                            non_null_position(index, column, other, before),
+                        )
                     )
             bounds += [offsets.rows_looking_over(index, start, back, self._edited) for offsets in reach.offsets]
             low[first:end], high[first:end] = min(bounds)[0], max([bound for _, bound in bounds])
@@ -305,48 +310,48 @@ class _Finder:
         if stop is None or len(groups) > FEW:
             self._widen(low, high, 0, index.size)
             return
-        for first, end, place in self._stops(groups, stop):
+        for first, end, position in self._stops(groups, stop):
             low[first:end], high[first:end] = low[first:end].min(), high[first:end].max()
-            if place is None:
+            if position is None:
                 self._widen(low[first:end], high[first:end], 0, index.size)
             else:
-                start, back = self._not_beyond(place, first, end)
+                start, back = self._not_beyond(position, first, end)
                 low[first:end], high[first:end] = min(low[first], start), max(high[first], back)
 
     def _widen(self, low: Ints, high: Ints, first: int, end: int) -> None:
-        """Move bounds on to the ends to which frames without a bound are reached."""
+        """Move bounds on to the ends to which unbounded frames are reached."""
         if self._reach.to_last:
             low[:] = first
         if self._reach.to_first:
             high[:] = end
 
     def _stops(self, groups: list[tuple[int, int]], stop: EarlyStop) -> Iterator[tuple[int, int, int | None]]:
-        """Iterate over edits, those together whose effects meet, and the place where they cease to matter."""
-        back, places, ends = stop.backwards, self._edits.places, self._edits.ends
+        """Iterate over edits, those together whose effects meet, and the position where they cease to matter."""
+        back, positions, ends = stop.backwards, self._edits.positions, self._edits.ends
         waiting = groups if back else groups[::-1]
         while waiting:
             first, end = waiting.pop()
             while True:
                 limit = -1 if back else sys.maxsize
                 if waiting:
-                    limit = ends.item(waiting[-1][1] - 1) if back else places.item(waiting[-1][0])
-                place = stop.place(self._index, self._edits.part(first, end), limit)
-                if place is not None or not waiting:
+                    limit = ends.item(waiting[-1][1] - 1) if back else positions.item(waiting[-1][0])
+                position = stop.position(self._index, self._edits.part(first, end), limit)
+                if position is not None or not waiting:
                     break
                 more = waiting.pop()
                 first, end = min(first, more[0]), max(end, more[1])
-            yield first, end, place
+            yield first, end, position
 
     def _not_beyond(self, settled: int, first: int, end: int) -> tuple[int, int]:
-        """Return the range of rows near the place where edits cease to matter whose frames may end before it.
+        """Return the range of rows near the position where edits cease to matter whose frames may end before it.
 
         They are the rows that an edit of the last deciding row would affect.
         """
         assert self._reach.endless is not None
-        if self._edits.places.item(first) <= settled <= self._edits.ends.item(end - 1):
+        if self._edits.positions.item(first) <= settled <= self._edits.ends.item(end - 1):
             return settled, settled
         deciding = settled if self._reach.to_last else settled - 1
-        row = self._index.cut(deciding, deciding + 1)
+        row = self._index.between(deciding, deciding + 1)
         low, high = self.around(Edits(np.array([deciding]), row, np.array([-1])), self._reach.endless)
         return low.item(), high.item()
 
@@ -369,8 +374,8 @@ class _Finder:
         edits, ends = self._edits, np.append(begins[1:], len(low))
         first, end = low.take(begins), high.take(ends - 1)
         before, sizes = self._index.spans(first, end), end - first
-        at = edits.places + (sizes.cumsum() - sizes - first).repeat(ends - begins)
-        after = edited(before, edits._replace(places=at))
+        at = edits.positions + (sizes.cumsum() - sizes - first).repeat(ends - begins)
+        after = edited(before, edits._replace(positions=at))
         sizes = np.concatenate((sizes, sizes + np.add.reduceat(edits.copies, begins)))
         new, ends = begins_of(np.concatenate((before, after), axis=1), self._index.by), sizes.cumsum()
         new[(ends - sizes).compress(sizes > 0)] = True  # each run begins one
@@ -424,16 +429,16 @@ class _Finder:
     # -- the partition -------------------------------------------------------------------------------------------------
 
     def whole_groups(self, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """Return the places between which the peers of rows are too, where peers matter."""
+        """Return the positions between which the peers of rows are too, where peers matter."""
         return (self._index.peers_start(low), self._index.peers_end(high)) if self._whole_groups else (low, high)
 
-    def _moved(self, places: Ints, groups: int) -> Ints:
-        """Return the places so many peer groups away from where some begin."""
+    def _moved(self, positions: Ints, groups: int) -> Ints:
+        """Return the positions ``groups`` peer groups away from where some begin."""
         most = self._index.size
-        return self._index.group_starts(self._index.groups_before(places) + min(max(groups, -most), most))
+        return self._index.group_starts(self._index.groups_before(positions) + min(max(groups, -most), most))
 
     def _by_value(self, numbers: Ints, offset: Offset, nulls: Bools, *, up: bool) -> Ints:
-        """Return the places before the first, or (up) after the last, row that is so far from a value, at the most.
+        """Return the positions before the first, or (up) after the last, row that is so far from a value, at the most.
 
         Rather a few too far than one too near. Of what may be NULL, its peers are within.
         """
@@ -445,7 +450,7 @@ class _Finder:
             moved = ~far(~numbers) if descending else far(numbers)
         if np.count_nonzero(nulls):
             moved = np.maximum(moved, numbers) if up else np.minimum(moved, numbers)
-        return self._index.places_of_numbers(moved, right=up)
+        return self._index.positions_of_numbers(moved, right=up)
 
 
 @lru_cache(typed=True)

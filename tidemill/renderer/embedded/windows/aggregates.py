@@ -21,8 +21,8 @@ from tidemill.expressions.windows.calls import ONCE_IS_ENOUGH
 from tidemill.expressions.windows.frames import Frame
 from tidemill.renderer.embedded.kernels.aggregate_values import (
     filled,
-    known,
     mean_codes,
+    or_null,
     quotients,
     room_of,
     spread_codes,
@@ -50,12 +50,12 @@ _LARGEST_POWER: Final = 1000
 
 
 def aggregate(rows: Partitions, call: AggregateCall) -> Ints:
-    """Return the codes of an aggregate of the frame at each place."""
+    """Return the codes of an aggregate of the frame at each position."""
     return _AGGREGATES[call.aggregate.function](rows, call)
 
 
 def _count(rows: Partitions, call: AggregateCall) -> Ints:
-    has_value = None if call.aggregate.column is None else rows.known(call.aggregate.column)
+    has_value = None if call.aggregate.column is None else rows.non_null(call.aggregate.column)
     beyond = _count_beyond(rows, call)
     if _is_of_distinct(call) or has_value is not None:
         marks = np.ones(len(rows), np.int64) if has_value is None else has_value.astype(np.int64)
@@ -69,13 +69,13 @@ def _count(rows: Partitions, call: AggregateCall) -> Ints:
 def _count_beyond(rows: Partitions, call: AggregateCall) -> Ints | None:
     if call.aggregate.column is None:
         return rows.count_beyond(call.frame)
-    counts = rows.beyond(call.frame, Summary("known", call.aggregate.column))
+    counts = rows.beyond(call.frame, Summary("non-null", call.aggregate.column))
     return None if counts is None else np.array(counts, np.int64).repeat(rows.sizes)
 
 
 def _some(rows: Partitions, call: AggregateCall) -> Bools | None:
     """Return where there is a value in the frame; None where that is everywhere."""
-    if has_its_row(call.frame) and rows.known(_column(call)) is None:
+    if has_its_row(call.frame) and rows.non_null(_column(call)) is None:
         return None
     some: Bools = _count(rows, call) > 0
     return None if np.count_nonzero(some) == len(some) else some
@@ -97,23 +97,23 @@ def _added_up(rows: Partitions, call: AggregateCall) -> Ints:
     function, given, output = call.aggregate.function, rows.types[_column(call)], call.output
     summed, some = _summation(rows, call), _some(rows, call)
     counts = None if function == "sum" else _count(rows, call)
-    if counts is not None and rows.excerpt is not None:  # frames of rows that are only looked at may be found empty
+    if counts is not None and rows.excerpts is not None:  # frames of rows that are only looked at may be found empty
         counts = np.maximum(counts, 1)
     if given.name == "float64":
         totals = _floats(rows, call, summed)
-        return known(some, float_codes(totals)) if counts is None else mean_codes(totals, counts, some)
+        return or_null(some, float_codes(totals)) if counts is None else mean_codes(totals, counts, some)
     total = _total(rows, call, summed, times=room_of(function, given, output))
 
     def refuse(beyond: Bools) -> None:
-        place = rows.first_wanted(beyond)
-        if place is not None:
-            raise RefusedError(place, "overflow")
+        position = rows.first_wanted(beyond)
+        if position is not None:
+            raise RefusedError(position, "overflow")
 
     return value_codes(function, total, counts, some, (given, output), rows.interner, refuse)
 
 
 def _total(rows: Partitions, call: AggregateCall, summed: _FrameSums | DistinctSums, *, times: int = 1) -> Any:
-    """Return the sums of whole numbers, for `_whole_numbers` so many times as large."""
+    """Return the sums of whole numbers, for `_whole_numbers` that many ``times`` as large."""
     column = _column(call)
     beyond = rows.beyond(call.frame, Summary("whole", column))
     if beyond is None:
@@ -189,7 +189,7 @@ def _floats(rows: Partitions, call: AggregateCall, summed: _FrameSums | Distinct
 
 def _finite(rows: Partitions, column: int) -> tuple[Any, Bools | None]:
     """Return a column's floats, with 0 for NULL, NaN and infinities; and where these last two are, if anywhere."""
-    values, has_value = float_values(rows.codes(column)), rows.known(column)
+    values, has_value = float_values(rows.codes(column)), rows.non_null(column)
     finite = np.isfinite(values)
     if finite.all():
         return filled(has_value, values), None
@@ -270,7 +270,7 @@ def _whole_numbers(rows: Partitions, column: int, *, squared: bool = False, time
     """Return the values of a column that holds no floats as whole numbers of its last digit, 0 for NULL.
 
     They are int64 where that holds any sum of a partition's values, which may be by so much larger, or squares of such
-    a sum, so many times as large; else objects.
+    a sum, ``times`` as large; else objects.
     """
     codes, dtype = rows.codes(column), rows.types[column]
     if is_long_decimal(dtype):
@@ -278,7 +278,7 @@ def _whole_numbers(rows: Partitions, column: int, *, squared: bool = False, time
         if values.dtype == object:
             return values
     else:
-        values = filled(rows.known(column), codes)
+        values = filled(rows.non_null(column), codes)
     most = largest(values) * rows.longest + more
     fits = (most**2 if squared else most) * times <= INT64_LIMIT
     return values if fits else values.astype(object)
@@ -364,16 +364,16 @@ def _lists(rows: Partitions, call: AggregateCall) -> Ints:
         before = prefix_counts(taken)
         codes, parts = codes[taken], [(before.take(start), before.take(end)) for start, end in parts]
     parts = [(start[wanted], end[wanted]) for start, end in parts]
-    in_front, behind = _listed_beyond(rows, call)
+    before_all, after_all = _listed_beyond(rows, call)
     number = rows.number[wanted]
     lengths = np.sum([end - start for start, end in parts], axis=0)
-    lengths += np.array([len(a) + len(b) for a, b in zip(in_front, behind, strict=True)]).take(number)
+    lengths += np.array([len(a) + len(b) for a, b in zip(before_all, after_all, strict=True)]).take(number)
     if lengths.max(initial=0) > MOST_VALUES:
-        raise RefusedError(int(rows.places[wanted][lengths.argmax()]), "overflow")
+        raise RefusedError(int(rows.positions[wanted][lengths.argmax()]), "overflow")
     values = codes.tolist()
     runs = zip(*(zip(start.tolist(), end.tolist(), strict=True) for start, end in parts), strict=True)
     inside = (chain.from_iterable(values[a:b] for a, b in run) for run in runs)
-    found = [(*in_front[n], *some, *behind[n]) for n, some in zip(number.tolist(), inside, strict=True)]
+    found = [(*before_all[n], *some, *after_all[n]) for n, some in zip(number.tolist(), inside, strict=True)]
     if not rows.windows.order:
         ranks = dict(zip(values, order_ranks(codes, rows.types[_column(call)], rows.interner).tolist(), strict=True))
         found = [tuple(sorted(some, key=ranks.__getitem__)) for some in found]
@@ -383,7 +383,7 @@ def _lists(rows: Partitions, call: AggregateCall) -> Ints:
 
 
 def _listed_beyond(rows: Partitions, call: AggregateCall) -> Sequence[Sequence[Sequence[int]]]:
-    """Return for each partition the values of the rows that are not here, in front and behind."""
+    """Return for each partition the values of the rows outside of the excerpt: before it and after it."""
     condition, kind = call.aggregate.condition, "last" if call.frame.start is None else "first"
     found = rows.at_ends(call.frame, Summary(kind, _column(call), ALL))
     if found is None:

@@ -16,32 +16,32 @@ EVERY: Final = np.arange(1 << 12)
 
 
 class Edits(NamedTuple):
-    """Copies of rows to put in before places, or to take out from places on, where their number is negative.
+    """Copies of rows to put in before positions, or to take out from positions on, where their number is negative.
 
     Places ascend, and are those before all edits.
     """
 
-    places: Ints
+    positions: Ints
     rows: Codes
     copies: Ints
 
     @property
     def ends(self) -> Ints:
-        """The place after the rows taken out, of each."""
-        return self.places - np.minimum(self.copies, 0)
+        """The position after the rows taken out, of each."""
+        return self.positions - np.minimum(self.copies, 0)
 
     @property
     def end(self) -> int:
         """The last of these."""
-        return self.places.item(-1) - min(self.copies.item(-1), 0)
+        return self.positions.item(-1) - min(self.copies.item(-1), 0)
 
     def items(self) -> Iterator[tuple[int, int]]:
-        """Iterate over places and copies."""
-        return zip(self.places.tolist(), self.copies.tolist(), strict=True)
+        """Iterate over positions and copies."""
+        return zip(self.positions.tolist(), self.copies.tolist(), strict=True)
 
     def part(self, low: int, high: int) -> Edits:
         """Return the edits from one up to another."""
-        return Edits(self.places[low:high], self.rows[:, low:high], self.copies[low:high])
+        return Edits(self.positions[low:high], self.rows[:, low:high], self.copies[low:high])
 
 
 class Changed(NamedTuple):
@@ -140,10 +140,10 @@ class StoredChunk(Chunk):
         return super().bytes if self.page is None else 0
 
 
-def places_from(starts: Ints, counts: Ints) -> Ints:
-    """Return so many numbers from each start on.
+def positions_from(starts: Ints, counts: Ints) -> Ints:
+    """Return ``counts`` numbers from each start on, end to end.
 
-    >>> places_from(np.array([5, 9]), np.array([2, 1])).tolist()
+    >>> positions_from(np.array([5, 9]), np.array([2, 1])).tolist()
     [5, 6, 9]
     """
     found: Ints = first_numbers(int(counts.sum())) + (starts - counts.cumsum() + counts).repeat(counts)
@@ -151,28 +151,28 @@ def places_from(starts: Ints, counts: Ints) -> Ints:
 
 
 def edited(codes: Codes, edits: Edits) -> Codes:
-    """Return rows with edits made at their places among them."""
-    pieces: list[Codes] = []
+    """Return rows with edits made at their positions among them."""
+    found: list[Codes] = []
     done, rows = 0, edits.rows
-    for number, (place, copies) in enumerate(edits.items()):
-        pieces.append(codes[:, done:place])
-        done = place
+    for number, (position, copies) in enumerate(edits.items()):
+        found.append(codes[:, done:position])
+        done = position
         if copies > 0:
             row = rows[:, number : number + 1]
-            pieces.append(row if copies == 1 else row.repeat(copies, axis=1))
+            found.append(row if copies == 1 else row.repeat(copies, axis=1))
         else:
             done -= copies
-    pieces.append(codes[:, done:])
-    return np.concatenate(pieces, axis=1)
+    found.append(codes[:, done:])
+    return np.concatenate(found, axis=1)
 
 
 def divided(edits: Edits, beyond: Bools, ends: Ints) -> Edits:
     """Return edits with those that go beyond an end divided there."""
     times = beyond + 1
     at = (times.cumsum() - 1).compress(beyond)  # the second parts
-    places, copies, ends = edits.places.repeat(times), edits.copies.repeat(times), ends.compress(beyond)
+    positions, copies, ends = edits.positions.repeat(times), edits.copies.repeat(times), ends.compress(beyond)
     left = edits.ends.compress(beyond) - ends
     copies[at - 1] += left
     copies[at] = -left
-    places[at] = ends
-    return Edits(places, edits.rows.repeat(times, axis=1), copies)
+    positions[at] = ends
+    return Edits(positions, edits.rows.repeat(times, axis=1), copies)

@@ -16,22 +16,22 @@ import numpy as np
 from tidemill.expressions.windows.frames import Frame
 from tidemill.renderer.embedded.kernels.sorting import sort_by
 from tidemill.renderer.embedded.kernels.updates import Ints
-from tidemill.renderer.embedded.windows.frame import Partitions, frame_bounds, hole, positions, prefix_counts
+from tidemill.renderer.embedded.windows.frame import Partitions, frame_bounds, hole, insertion_points, prefix_counts
 from tidemill.renderer.embedded.windows.ordering import run_lengths
 
 
 class DistinctSums:
     """Sums over one row for each value of a column that is in the frame, NULL aside.
 
-    What a frame leaves out is a run of places, the hole. Where it splits the frame in two, values of the whole frame
+    What a frame leaves out is a run of positions, the hole. Where it splits the frame in two, values of the whole frame
     are added up, less those that are nowhere but in the hole; else what is left is one run all the same. With EXCLUDE
     TIES the row itself comes back to it. Places are counted in rows with a value.
     """
 
     def __init__(self, rows: Partitions, column: int, frame: Frame) -> None:
-        known = rows.known(column)
-        self._taken = rows.places if known is None else known.nonzero()[0]
-        self._before = np.arange(len(rows) + 1) if known is None else prefix_counts(known)
+        non_null = rows.non_null(column)
+        self._taken = rows.positions if non_null is None else non_null.nonzero()[0]
+        self._before = np.arange(len(rows) + 1) if non_null is None else prefix_counts(non_null)
         self._exclusion = frame.exclusion
         self._group = rows.group
         self._found = _Occurrences(
@@ -57,7 +57,7 @@ class DistinctSums:
         return total + own * alone if self._exclusion == "ties" else total
 
     def _of_run(self, numbers: Any, start: Ints, end: Ints) -> Any:
-        """Return the sums over the distinct values of a run of places for each row."""
+        """Return the sums over the distinct values of a run of positions for each row."""
         previous = np.maximum(self._found.previous - self._own_first + 1, 0)
         return _sums_below(previous, numbers, (start, np.maximum(start, end)), start - self._first + 1)
 
@@ -65,9 +65,9 @@ class DistinctSums:
         """Return the number of each row and whether its value is in the frame but in no row that stays there."""
         found, of_row = self._found, self._exclusion == "current row"
         start, end = self._start.take(self._taken), self._end.take(self._taken)
-        place = np.arange(len(numbers))
+        position = np.arange(len(numbers))
         previous, after = (found.previous, found.next) if of_row else (found.before_group, found.after_group)
-        alone = (start <= place) & (place < end) & (previous < start) & (after >= end)
+        alone = (start <= position) & (position < end) & (previous < start) & (after >= end)
         every, marks = np.zeros(len(self._start), numbers.dtype), np.zeros(len(self._start), np.int64)
         every[self._taken], marks[self._taken] = numbers, alone
         return every, marks
@@ -79,7 +79,7 @@ class DistinctSums:
         leaders = found.leaders.take(order)
         group, before = found.group.take(leaders), found.before_group.take(leaders)
         begin = group.searchsorted(self._group)
-        some = positions(group, before, self._group, self._start - 1)
+        some = insertion_points(group, before, self._group, self._start - 1)
         numbers = numbers.take(leaders)
         sums = np.zeros(len(numbers) + 1, numbers.dtype)
         np.cumsum(numbers, out=sums[1:])

@@ -1,6 +1,6 @@
-"""The values of window calls at places of sorted rows: ranks, offsets, and values in frames; aggregates are beside.
+"""The values of window calls at positions of sorted rows: ranks, offsets, and values in frames; aggregates are beside.
 
-The same code evaluates partitions computed whole and excerpts of large ones, at the places that are asked for.
+The same code evaluates partitions computed whole and excerpts of large ones, at the positions that are to be evaluated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def recompute(windows: Windows, types: Sequence[DType], given: GivenRows, intern
     """Return each row of some partitions, as often as its count says, and the calls' values for it.
 
     Of the rows' columns the types are given. What is returned, in the windows' order, is which of the rows it is, and
-    the codes of each call's values. `CallError` has the place among the rows given.
+    the codes of each call's values. `CallError` has the position among the rows given.
     """
     ordered = in_order(windows, types, given, interner)
     values = np.empty((len(windows.calls), len(ordered.source)), np.int64)
@@ -42,26 +42,26 @@ def recompute(windows: Windows, types: Sequence[DType], given: GivenRows, intern
 
 
 def call_values(rows: Partitions, values: Codes) -> None:
-    """Write the codes of each call's value at each place; `CallError` has the place among the rows given."""
+    """Write the codes of each call's value at each position; `CallError` has the position among the rows given."""
     for number, call in enumerate(rows.windows.calls):
         try:
             values[number] = _CALLS[type(call)](rows, call)
         except RefusedError as refused:
-            raise CallError(number, int(rows.source[refused.place]), refused.reason) from None
+            raise CallError(number, int(rows.source[refused.position]), refused.reason) from None
 
 
 # -- ranks -------------------------------------------------------------------------------------------------------------
 
 
 def _ranking(rows: Partitions, call: RankingCall) -> Ints:
-    """Return the codes of a ranking function at each place."""
+    """Return the codes of a ranking function at each position."""
     if call.buckets is not None:
         return _ntile(rows, rows.argument(call.buckets))
     return _RANKINGS[call.function](rows)
 
 
 def _row_number(rows: Partitions) -> Ints:
-    return rows.places - (rows.origin - 1)
+    return rows.positions - (rows.origin - 1)
 
 
 def _rank(rows: Partitions) -> Ints:
@@ -87,65 +87,65 @@ _RANKINGS: Final[dict[str, Callable[[Partitions], Ints]]] = {
 
 
 def _ntile(rows: Partitions, buckets: Ints) -> Ints:
-    known = _at_least_one(buckets)
-    size, larger = np.divmod(rows.totals, np.where(known, buckets, 1))
-    place = rows.places - rows.origin
+    non_null = _at_least_one(buckets)
+    size, larger = np.divmod(rows.totals, np.where(non_null, buckets, 1))
+    position = rows.positions - rows.origin
     in_larger = larger * (size + 1)
-    after = larger + (place - in_larger) // np.maximum(size, 1)
-    return np.where(known, np.where(place < in_larger, place // (size + 1), after) + 1, NULL)
+    after = larger + (position - in_larger) // np.maximum(size, 1)
+    return np.where(non_null, np.where(position < in_larger, position // (size + 1), after) + 1, NULL)
 
 
 def _at_least_one(codes: Ints) -> Ints:
     """Return where numbers are not NULL; `RefusedError` where one is below 1."""
-    known: Ints = codes != NULL
-    below = known & (codes < 1)
+    non_null: Ints = codes != NULL
+    below = non_null & (codes < 1)
     if below.any():
-        place = int(below.argmax())
-        raise RefusedError(place, f"{codes[place]}: {BELOW_ONE}")
-    return known
+        position = int(below.argmax())
+        raise RefusedError(position, f"{codes[position]}: {BELOW_ONE}")
+    return non_null
 
 
 # -- lag and lead ------------------------------------------------------------------------------------------------------
 
 
 def _value_at_offset(rows: Partitions, call: OffsetCall) -> Ints:
-    """Return the codes of the value in another row of the partition, or of the default, at each place."""
+    """Return the codes of the value in another row of the partition, or of the default, at each position."""
     codes, default = rows.codes(call.column), rows.argument(call.default)
     if isinstance(call.offset, BoundLiteral) and call.offset.value is not None and not call.ignore_nulls:
         far = min(max(call.offset.value, -len(rows)), len(rows)) * (1 if call.function == "lead" else -1)
-        places = rows.places + far
-        inside = places >= rows.first if far < 0 else places < rows.end
-        return np.where(inside, codes.take(places, mode="clip"), default)
+        positions = rows.positions + far
+        inside = positions >= rows.first if far < 0 else positions < rows.end
+        return np.where(inside, codes.take(positions, mode="clip"), default)
     offsets = rows.argument(call.offset)
     far = np.minimum(np.maximum(offsets, -_FARTHEST), _FARTHEST)
     distance = far if call.function == "lead" else -far
-    if call.ignore_nulls and (rows.excerpt is not None or rows.known(call.column) is not None):
+    if call.ignore_nulls and (rows.excerpts is not None or rows.non_null(call.column) is not None):
         found, inside = _value_counted(rows, call, codes, distance)
     else:
-        places = rows.places + distance
-        inside = (places >= rows.first) & (places < rows.end)
-        found = codes.take(places, mode="clip")
+        positions = rows.positions + distance
+        inside = (positions >= rows.first) & (positions < rows.end)
+        found = codes.take(positions, mode="clip")
     result = np.where(inside, found, default)
     return np.where(offsets == NULL, NULL, result) if (offsets == NULL).any() else result
 
 
 def _value_counted(rows: Partitions, call: OffsetCall, codes: Codes, distance: Ints) -> tuple[Ints, Bools]:
-    """Return the value so many values away from each row, and whether there is one; at no distance, the row's own."""
-    known = codes != NULL
-    before = prefix_counts(known)
+    """Return the value ``distance`` values away from each row, and whether there is one; at 0, the row's own."""
+    non_null = codes != NULL
+    before = prefix_counts(non_null)
     first = before.take(rows.first)
     # Values are counted from the first one at or after the row, and those before it from there back.
     ranks = np.where(distance > 0, before[1:] - 1, before[:-1]) + distance - first
     counts = before.take(rows.end) - first
     inside = (ranks >= 0) & (ranks < counts)
-    found = codes.compress(known).take(ranks + first, mode="clip") if before[-1] else codes
-    if rows.excerpt is not None:
+    found = codes.compress(non_null).take(ranks + first, mode="clip") if before[-1] else codes
+    if rows.excerpts is not None:
         most = max(abs(distance.item()), 1)
         if distance.item() < 0:
-            end = _table(rows.excerpt.before(Summary("last known", call.column, most)))
+            end = _table(rows.excerpts.before(Summary("last non-null", call.column, most)))
             value, some = end.at(rows, ranks + end.counts.repeat(rows.sizes))
         else:
-            end = _table(rows.excerpt.behind(Summary("first known", call.column, most)))
+            end = _table(rows.excerpts.after(Summary("first non-null", call.column, most)))
             value, some = end.at(rows, ranks - counts)
         found, inside = np.where(some, value, found), inside | some
     itself = distance == 0
@@ -163,36 +163,36 @@ class _End(NamedTuple):
     counts: Ints
     """How many these are."""
 
-    def at(self, rows: Partitions, places: Ints) -> tuple[Ints, Bools]:
-        """Return for each row the value at one of the places, NULL where there is none, and whether there is one."""
+    def at(self, rows: Partitions, positions: Ints) -> tuple[Ints, Bools]:
+        """Return for each row the value at one of the positions, NULL where there is none, and whether there is one."""
         counts = self.counts.repeat(rows.sizes)
-        some = (places >= 0) & (places < counts)
-        return np.where(some, self.codes[rows.number, np.where(some, places, 0)], NULL), some
+        some = (positions >= 0) & (positions < counts)
+        return np.where(some, self.codes[rows.number, np.where(some, positions, 0)], NULL), some
 
 
 def _value_in_frame(rows: Partitions, call: ValueCall) -> Ints:
-    """Return the codes of the value in one row of the frame at each place, NULL where the frame has no such row."""
+    """Return the codes of the value in one row of the frame at each position, NULL where the frame has no such row."""
     codes, parts = rows.codes(call.column), frame_parts(rows, call.frame)
-    known = rows.known(call.column) if call.ignore_nulls else None
-    if known is not None:  # rows without a value do not count: so number those that have one
-        before = prefix_counts(known)
-        codes, parts = codes[known], [(before.take(start), before.take(end)) for start, end in parts]
+    non_null = rows.non_null(call.column) if call.ignore_nulls else None
+    if non_null is not None:  # rows without a value do not count: so number those that have one
+        before = prefix_counts(non_null)
+        codes, parts = codes[non_null], [(before.take(start), before.take(end)) for start, end in parts]
     ends, sizes = _ends(rows, call), np.sum([end - start for start, end in parts], axis=0)
     if call.function == "last_value":
         return _last(rows, ends, *_at(codes, parts, sizes - 1))
     rest = _rank_in_frame(call, rows)
     if ends is None:
         return _at(codes, parts, rest)[0]
-    in_front, behind = ends
-    result, _ = in_front.at(rows, rest)
-    rest = rest - in_front.counts.repeat(rows.sizes)
-    for found, some in (_at(codes, parts, rest), behind.at(rows, rest - sizes)):
+    before_all, after_all = ends
+    result, _ = before_all.at(rows, rest)
+    rest = rest - before_all.counts.repeat(rows.sizes)
+    for found, some in (_at(codes, parts, rest), after_all.at(rows, rest - sizes)):
         result = np.where(some, found, result)
     return result
 
 
 def _at(codes: Ints, parts: list[Part], ranks: Ints) -> tuple[Ints, Bools]:
-    """Return the code at a place in each frame, NULL where it has no such place, and whether it has."""
+    """Return the code at a position in each frame, NULL where it has no such position, and whether it has."""
     result, found = np.full(len(ranks), NULL), np.zeros(len(ranks), np.bool_)
     for start, end in parts if len(codes) else ():
         inside = (ranks >= 0) & (ranks < end - start)
@@ -205,15 +205,15 @@ def _at(codes: Ints, parts: list[Part], ranks: Ints) -> tuple[Ints, Bools]:
 def _last(rows: Partitions, ends: tuple[_End, _End] | None, result: Ints, found: Bools) -> Ints:
     if ends is None:
         return result
-    places = np.zeros(len(rows), np.int64)
-    (in_front, some_in_front), (behind, some_behind) = (end.at(rows, places) for end in ends)
-    return np.where(some_behind, behind, np.where(some_in_front & ~found, in_front, result))
+    positions = np.zeros(len(rows), np.int64)
+    (before, some_before), (after, some_after) = (end.at(rows, positions) for end in ends)
+    return np.where(some_after, after, np.where(some_before & ~found, before, result))
 
 
 def _ends(rows: Partitions, call: ValueCall) -> tuple[_End, _End] | None:
-    """Return the values before the rows here and behind them, where frames have all of these."""
+    """Return the values before the rows here and after them, where frames have all of these."""
     n = call.n.value if isinstance(call.n, BoundLiteral) else 1
-    kind = ("last" if call.function == "last_value" else "first") + " known" * call.ignore_nulls
+    kind = ("last" if call.function == "last_value" else "first") + " non-null" * call.ignore_nulls
     ends = rows.at_ends(call.frame, Summary(kind, call.column, n or 1))
     return None if ends is None else (_table(ends[0]), _table(ends[1]))
 

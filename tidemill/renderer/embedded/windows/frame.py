@@ -1,8 +1,8 @@
-"""Sorted rows of partitions, and the frame of each row: the ranges of places that it is made of.
+"""Sorted rows of partitions, and the frame of each row: the ranges of positions that it is made of.
 
-A place is where in the rows a row is. A frame is one range, from a bound to another, and at most three where it leaves
-rows out. ROWS bounds are arithmetic on places, GROUPS bounds on the starts of peer groups; RANGE bounds are found among
-the sorted values of the order.
+A position is the number of a row in the order. A frame is one range, from a bound to another, and at most three if it
+leaves rows out. ROWS bounds are arithmetic on positions, GROUPS bounds on the starts of peer groups; RANGE bounds are
+found among the sorted values of the order.
 """
 
 from __future__ import annotations
@@ -33,17 +33,31 @@ from tidemill.renderer.embedded.kernels.codec import (
 )
 from tidemill.renderer.embedded.kernels.long_decimals import large_places, values_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints, first_numbers, largest
-from tidemill.renderer.embedded.windows.chunks import places_from
+from tidemill.renderer.embedded.windows.chunks import positions_from
 from tidemill.renderer.embedded.windows.ordering import OrderedRows, run_lengths
 from tidemill.renderer.embedded.windows.summaries import Summary, together
 
 __all__ = [
-    "Columns", "Excerpt", "Part", "Partitions", "RefusedError", "frame_bounds", "frame_parts", "has_its_row", "hole",
-    "is_around", "over_groups", "plus", "positions", "prefix_counts", "range_bound", "units",
+    "Columns",
+    "Excerpts",
+    "Part",
+    "Partitions",
+    "RefusedError",
+    "frame_bounds",
+    "frame_parts",
+    "has_its_row",
+    "hole",
+    "insertion_points",
+    "is_around",
+    "over_groups",
+    "plus",
+    "prefix_counts",
+    "range_bound",
+    "units",
 ]  # fmt: skip
 
 Part: TypeAlias = tuple[Ints, Ints]
-"""For each place a run of places: its start and its end, never before its start."""
+"""For each position a run of positions: its start and its end, never before its start."""
 _GREATEST: Final = 2**63 - 1
 _FARTHEST: Final = 2 * NULL
 """An offset that leads beyond every number, wherever it starts."""
@@ -54,11 +68,11 @@ _FEW: Final = 4
 
 
 class RefusedError(Exception):
-    """A call has no value at a place, and why."""
+    """A call has no value at a position, and why."""
 
-    def __init__(self, place: int, reason: str) -> None:
-        super().__init__(place, reason)
-        self.place = place
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(position, reason)
+        self.position = position
         self.reason = reason
 
 
@@ -70,15 +84,15 @@ class Columns(Protocol):
     def __getitem__(self, column: int) -> Ints: ...
 
 
-class Excerpt(NamedTuple):
+class Excerpts(NamedTuple):
     """Some adjacent rows of each of some partitions, and what there is around them."""
 
     starts: Ints
-    """The places at which partitions begin."""
+    """The positions at which partitions begin."""
     given: Ints
     """How many rows are given, of each partition."""
     low: Ints
-    """From which place calls are asked for, of each partition; the others are there to be looked at."""
+    """From which position on calls are evaluated, of each partition; the rows before are only looked at."""
     high: Ints
     rows: Ints
     """How many rows are before those given."""
@@ -88,14 +102,14 @@ class Excerpt(NamedTuple):
     """How many rows each partition has in all."""
     before: Callable[[Summary], list[Any]]
     """The summaries of the rows before, of each partition."""
-    behind: Callable[[Summary], list[Any]]
+    after: Callable[[Summary], list[Any]]
 
 
 class Partitions:
     """Rows sorted by partition and in it by the order, each copy a row.
 
-    Given in any order, with that in which they are; or in it, as an excerpt of each partition. Where calls are
-    ``asked`` for some places only, the values at others are nobody's: what frames lack there is no error.
+    Given in any order, with that in which they are; or in it, as an excerpt of each partition. Where calls
+    are ``evaluated`` at some positions only, the values at others are not used: what frames lack there is no error.
     """
 
     def __init__(
@@ -104,21 +118,21 @@ class Partitions:
         types: Any,
         codes: Columns | Any,
         interner: Interner,
-        ordered: OrderedRows | Excerpt,
+        ordered: OrderedRows | Excerpts,
         *,
-        asked: Bools | None = None,
+        evaluated: Bools | None = None,
     ) -> None:
         self.windows = windows
         self.types = types
         self.interner = interner
         self._ordered = ordered
-        self.excerpt = ordered if isinstance(ordered, Excerpt) else None
+        self.excerpts = ordered if isinstance(ordered, Excerpts) else None
         self.starts = ordered.starts
-        self._asked = asked
-        self._length = len(codes) if isinstance(ordered, Excerpt) else len(ordered.source)
+        self._evaluated = evaluated
+        self._length = len(codes) if isinstance(ordered, Excerpts) else len(ordered.source)
         self._codes = codes
         self._columns: dict[int, Ints] = {}
-        self._known: dict[int, Bools | None] = {}
+        self._non_null: dict[int, Bools | None] = {}
         self.frames: dict[Frame, list[Part]] = {}
         """The frames found so far."""
 
@@ -127,20 +141,20 @@ class Partitions:
 
     @cached_property
     def source(self) -> Ints:
-        """Which of the rows given is at each place."""
-        return self.places if isinstance(self._ordered, Excerpt) else self._ordered.source
+        """Which of the rows given is at each position."""
+        return self.positions if isinstance(self._ordered, Excerpts) else self._ordered.source
 
     # -- where partitions and peers begin and end ----------------------------------------------------------------------
 
     @cached_property
-    def places(self) -> Ints:
-        """Every place, from 0 on."""
+    def positions(self) -> Ints:
+        """Every position, from 0 on."""
         return first_numbers(len(self))
 
     @cached_property
     def sizes(self) -> Ints:
         """How many rows each partition has here."""
-        return run_lengths(self.starts, len(self)) if self.excerpt is None else self.excerpt.given
+        return run_lengths(self.starts, len(self)) if self.excerpts is None else self.excerpts.given
 
     @cached_property
     def longest(self) -> int:
@@ -159,13 +173,13 @@ class Partitions:
 
     @cached_property
     def end(self) -> Ints:
-        """The place after the last of each row's partition."""
+        """The position after the last of each row's partition."""
         return (self.starts + self.sizes).repeat(self.sizes)
 
     @cached_property
     def peer_starts(self) -> Ints:
-        """The places at which peer groups begin."""
-        if not isinstance(self._ordered, Excerpt):
+        """The positions at which peer groups begin."""
+        if not isinstance(self._ordered, Excerpts):
             return self._ordered.peer_starts
         begins = np.zeros(len(self), np.bool_)
         begins[self.starts] = True
@@ -187,17 +201,17 @@ class Partitions:
     @cached_property
     def group(self) -> Ints:
         """The number of each row's peer group, counted through all partitions."""
-        return self.places if self._all_begin else np.arange(len(self.peer_starts)).repeat(self.peer_sizes)
+        return self.positions if self._all_begin else np.arange(len(self.peer_starts)).repeat(self.peer_sizes)
 
     @cached_property
     def peer_first(self) -> Ints:
         """Where each row's peer group begins."""
-        return self.places if self._all_begin else self.peer_starts.repeat(self.peer_sizes)
+        return self.positions if self._all_begin else self.peer_starts.repeat(self.peer_sizes)
 
     @cached_property
     def peer_end(self) -> Ints:
-        """The place after the last of each row's peer group."""
-        return self.places + 1 if self._all_begin else (self.peer_starts + self.peer_sizes).repeat(self.peer_sizes)
+        """The position after the last of each row's peer group."""
+        return self.positions + 1 if self._all_begin else (self.peer_starts + self.peer_sizes).repeat(self.peer_sizes)
 
     @cached_property
     def groups_before(self) -> Ints:
@@ -206,57 +220,59 @@ class Partitions:
 
     @cached_property
     def groups(self) -> Partitions:
-        """The same partitions with a row for each peer group, of which only the places are known."""
-        places = np.arange(len(self.peer_starts))
-        asked = None if self.asked is None else np.logical_or.reduceat(self.asked, self.peer_starts)
-        ordered = OrderedRows(places, self.groups_before, places)
-        return Partitions(self.windows, self.types, np.empty((0, 0), np.int64), self.interner, ordered, asked=asked)
+        """The same partitions with a row for each peer group, of which only the positions are known."""
+        positions = np.arange(len(self.peer_starts))
+        evaluated = None if self.evaluated is None else np.logical_or.reduceat(self.evaluated, self.peer_starts)
+        ordered = OrderedRows(positions, self.groups_before, positions)
+        return Partitions(
+            self.windows, self.types, np.empty((0, 0), np.int64), self.interner, ordered, evaluated=evaluated
+        )
 
     @cached_property
     def origin(self) -> Ints:
         """Where each row's partition would begin, if all of its rows were here."""
-        return self.first if self.excerpt is None else (self.starts - self.excerpt.rows).repeat(self.sizes)
+        return self.first if self.excerpts is None else (self.starts - self.excerpts.rows).repeat(self.sizes)
 
     @cached_property
     def first_group(self) -> Ints:
         """The number of the first peer group of each row's partition."""
-        before = 0 if self.excerpt is None else self.excerpt.groups
+        before = 0 if self.excerpts is None else self.excerpts.groups
         return (self.groups_before - before).repeat(self.sizes)
 
     @cached_property
     def totals(self) -> Ints:
         """How many rows each row's partition has in all."""
-        return (self.sizes if self.excerpt is None else self.excerpt.sizes).repeat(self.sizes)
+        return (self.sizes if self.excerpts is None else self.excerpts.sizes).repeat(self.sizes)
 
-    # -- which places are asked for ------------------------------------------------------------------------------------
+    # -- which positions are evaluated --------------------------------------------------------------------------------
 
     @cached_property
-    def asked(self) -> Bools | None:
-        """Which places calls are asked for; None where that is no matter."""
-        if self.excerpt is None:
-            return self._asked
+    def evaluated(self) -> Bools | None:
+        """Where calls are evaluated; None where that is no matter."""
+        if self.excerpts is None:
+            return self._evaluated
         found = np.zeros(len(self), np.bool_)
-        for low, high in zip(self.excerpt.low.tolist(), self.excerpt.high.tolist(), strict=True):
+        for low, high in zip(self.excerpts.low.tolist(), self.excerpts.high.tolist(), strict=True):
             found[low:high] = True
         return found
 
     @cached_property
     def wanted(self) -> Ints | None:
-        """The places of the rows that calls are asked for; None where these are all. Others may have any value."""
-        asked = self.asked
-        return None if asked is None or asked.all() else asked.nonzero()[0]
+        """The positions of the rows to evaluate; None where these are all. Others may have any value."""
+        evaluated = self.evaluated
+        return None if evaluated is None or evaluated.all() else evaluated.nonzero()[0]
 
     def first_wanted(self, marks: Bools) -> int | None:
-        """Return the first marked place that calls are asked for; None for none."""
-        if self.asked is not None:
-            marks = marks & self.asked
+        """Return the first marked position that is evaluated; None for none."""
+        if self.evaluated is not None:
+            marks = marks & self.evaluated
         return int(marks.argmax()) if marks.any() else None
 
-    # -- what is not here, of frames without a bound -------------------------------------------------------------------
+    # -- rows outside of the excerpt, in unbounded frames --------------------------------------------------------------
 
-    def is_cut(self, frame: Frame) -> bool:
+    def goes_beyond(self, frame: Frame) -> bool:
         """Return whether frames may have rows that are not here."""
-        return self.excerpt is not None and (frame.start is None or frame.end is None)
+        return self.excerpts is not None and (frame.start is None or frame.end is None)
 
     def beyond(self, frame: Frame, wanted: Summary) -> list[Any] | None:
         """Return the summaries of rows that are not here and in all frames, for each partition; None for none."""
@@ -264,53 +280,53 @@ class Partitions:
         return None if ends is None else [together(wanted, pair) for pair in zip(*ends, strict=True)]
 
     def at_ends(self, frame: Frame, wanted: Summary) -> tuple[list[Any], list[Any]] | None:
-        """Return the summaries of rows in all frames before those here and behind them, for each partition.
+        """Return the summaries of rows in all frames before those here and after them, for each partition.
 
         On a side on which frames have a bound, they are those of no rows; None where no rows are missing.
         """
-        if self.excerpt is None or not self.is_cut(frame):
+        if self.excerpts is None or not self.goes_beyond(frame):
             return None
         none = [together(wanted, ())] * len(self.starts)
         return (
-            none if frame.start is not None else self.excerpt.before(wanted),
-            none if frame.end is not None else self.excerpt.behind(wanted),
+            none if frame.start is not None else self.excerpts.before(wanted),
+            none if frame.end is not None else self.excerpts.after(wanted),
         )
 
     def count_beyond(self, frame: Frame) -> Ints | None:
         """Return for each row how many rows outside of the excerpt its frame contains; None if there are none."""
-        if self.excerpt is None or not self.is_cut(frame):
+        if self.excerpts is None or not self.goes_beyond(frame):
             return None
-        before, behind = self.excerpt.rows, self.excerpt.sizes - self.excerpt.rows - self.sizes
-        return ((frame.start is None) * before + (frame.end is None) * behind).repeat(self.sizes)
+        before, after = self.excerpts.rows, self.excerpts.sizes - self.excerpts.rows - self.sizes
+        return ((frame.start is None) * before + (frame.end is None) * after).repeat(self.sizes)
 
     # -- columns -------------------------------------------------------------------------------------------------------
 
     def codes(self, column: int) -> Ints:
-        """Return the codes of a column at each place."""
+        """Return the codes of a column at each position."""
         found = self._columns.get(column)
         if found is None:
             codes = self._codes[column]
-            found = self._columns[column] = codes.take(self.source) if self.excerpt is None else codes
+            found = self._columns[column] = codes.take(self.source) if self.excerpts is None else codes
         return found
 
     def argument(self, argument: Argument) -> Ints:
-        """Return the codes of an argument at each place, or the one that is at all."""
+        """Return the codes of an argument at each position, or the one that is at all."""
         if isinstance(argument, int):
             return self.codes(argument)
         value = argument.value
         return np.array([NULL if value is None else encoder(argument.dtype, self.interner)(value)], np.int64)
 
-    def known(self, column: int) -> Bools | None:
+    def non_null(self, column: int) -> Bools | None:
         """Return where a column is not NULL; None where that is everywhere."""
-        if column not in self._known:
+        if column not in self._non_null:
             codes = self.codes(column)
             has_null = np.minimum.reduce(codes, initial=0) == NULL  # the least code there is
-            self._known[column] = codes != NULL if has_null else None
-        return self._known[column]
+            self._non_null[column] = codes != NULL if has_null else None
+        return self._non_null[column]
 
 
 def prefix_counts(marks: Bools) -> Ints:
-    """Return how many marks are set before each place, and before the end.
+    """Return how many marks are set before each position, and before the end.
 
     >>> prefix_counts(np.array([True, False, True]))
     array([0, 1, 1, 2])
@@ -324,7 +340,7 @@ def prefix_counts(marks: Bools) -> Ints:
 
 
 def frame_parts(rows: Partitions, frame: Frame) -> list[Part]:
-    """Return each row's frame as runs of places one after another, which may be empty."""
+    """Return each row's frame as runs of positions one after another, which may be empty."""
     found = rows.frames.get(frame)
     if found is None:
         found = rows.frames[frame] = _parts(rows, frame)
@@ -338,8 +354,8 @@ def _parts(rows: Partitions, frame: Frame) -> list[Part]:
     low, high = hole(rows, frame)
     parts = [(start, np.maximum(np.minimum(low, end), start))]
     if frame.exclusion == "ties":
-        inside = (start <= rows.places) & (rows.places < end)
-        parts.append((rows.places, rows.places + inside))
+        inside = (start <= rows.positions) & (rows.positions < end)
+        parts.append((rows.positions, rows.positions + inside))
     parts.append((np.minimum(np.maximum(high, start), end), end))
     return parts
 
@@ -354,7 +370,7 @@ def frame_bounds(rows: Partitions, frame: Frame) -> Part:
 def hole(rows: Partitions, frame: Frame) -> Part:
     """Return what a frame leaves out around each row: the row itself, or all its peers."""
     if frame.exclusion == "current row":
-        return rows.places, rows.places + 1
+        return rows.positions, rows.positions + 1
     return rows.peer_first, rows.peer_end
 
 
@@ -397,10 +413,10 @@ def _bound(rows: Partitions, frame: Frame, offset: Offset, *, end: bool) -> Ints
     assert isinstance(offset, int)
     if frame.mode == "rows":
         far = min(max(offset, -len(rows)), len(rows))
-        places = rows.places + (far + end)
+        positions = rows.positions + (far + end)
         if far > 0:
-            places = np.minimum(places, rows.end)
-        return np.maximum(places, rows.first) if far + end < 0 else places
+            positions = np.minimum(positions, rows.end)
+        return np.maximum(positions, rows.first) if far + end < 0 else positions
     if offset == 0:
         return rows.peer_end if end else rows.peer_first
     groups = len(rows.peer_starts)
@@ -423,12 +439,12 @@ def range_bound(rows: Partitions, offset: Offset, *, end: bool) -> Ints:
     """
     (by,) = rows.windows.order
     dtype = rows.types[by.column]
-    known = rows.known(by.column)
-    codes, starts, excerpt = rows.codes(by.column), rows.starts, rows.excerpt
-    if known is not None:
-        before = prefix_counts(known)
+    non_null = rows.non_null(by.column)
+    codes, starts, excerpts = rows.codes(by.column), rows.starts, rows.excerpts
+    if non_null is not None:
+        before = prefix_counts(non_null)
         lacking = rows.end - rows.first - before.take(rows.end) + before.take(rows.first)
-        codes, starts, excerpt = codes[known], before.take(starts), None
+        codes, starts, excerpts = codes[non_null], before.take(starts), None
     values = order_ranks(codes, dtype, rows.interner)
     values = -values if by.descending else values
     if not _is_counted(offset, dtype) or (is_long_decimal(dtype) and len(large_places(codes))):
@@ -437,17 +453,17 @@ def range_bound(rows: Partitions, offset: Offset, *, end: bool) -> Ints:
         bounds = (-moved if by.descending else moved) - (not end)
     else:
         bounds = plus(values, _far(offset, dtype, end=end))
-    found = _positions_in_own(starts, values, bounds, excerpt)
-    if known is None:
+    found = _insertion_points_in_own(starts, values, bounds, excerpts)
+    if non_null is None:
         return found
-    result = np.where(known, 0, rows.peer_end if end else rows.peer_first)
-    first = rows.first[known]
-    result[known] = found - before.take(first) + first + (lacking[known] if by.nulls_first else 0)
+    result = np.where(non_null, 0, rows.peer_end if end else rows.peer_first)
+    first = rows.first[non_null]
+    result[non_null] = found - before.take(first) + first + (lacking[non_null] if by.nulls_first else 0)
     return result
 
 
 def _is_counted(offset: Offset, dtype: DType) -> bool:
-    """Return whether codes are so many units each, and the offset is so many of them."""
+    """Return whether codes and the offset are whole numbers of the same unit."""
     months = isinstance(offset, Interval) and offset.dtype == MONTHS
     return not (months or dtype.name == "float64")
 
@@ -502,18 +518,18 @@ def _moved(codes: Ints, offset: Offset, dtype: DType, interner: Interner, *, up:
     return np.array(ranks, np.int64).take(inverse)
 
 
-def _positions_in_own(starts: Ints, values: Ints, bounds: Ints, excerpt: Excerpt | None) -> Ints:
-    """Return what `positions` does of a bound for each of the values, in its own group; groups begin at ``starts``.
+def _insertion_points_in_own(starts: Ints, values: Ints, bounds: Ints, excerpts: Excerpts | None) -> Ints:
+    """Return the `insertion_points` of a bound for each of the values, in its own group; groups begin at ``starts``.
 
-    Of rows of an excerpt that calls are not asked for it may be their own place.
+    Of rows of an excerpt that are only looked at it may be their own position.
     """
     sizes = run_lengths(starts, len(values))
-    low, high = (starts, starts + sizes) if excerpt is None else (excerpt.low, excerpt.high)
+    low, high = (starts, starts + sizes) if excerpts is None else (excerpts.low, excerpts.high)
     found = first_numbers(len(values)).copy()
     if len(starts) > _FEW:
-        at = places_from(low, high - low)
+        at = positions_from(low, high - low)
         number = np.arange(len(starts)).repeat(sizes)
-        found[at] = positions(number, values, number.take(at), bounds.take(at))
+        found[at] = insertion_points(number, values, number.take(at), bounds.take(at))
         return found
     groups = zip(pairwise([*starts.tolist(), len(values)]), low.tolist(), high.tolist(), strict=True)
     for (start, end), first, last in groups:
@@ -521,10 +537,10 @@ def _positions_in_own(starts: Ints, values: Ints, bounds: Ints, excerpt: Excerpt
     return found
 
 
-def positions(groups: Ints, values: Ints, of: Ints, bounds: Ints) -> Ints:
+def insertion_points(groups: Ints, values: Ints, of: Ints, bounds: Ints) -> Ints:
     """Return where, in values sorted by group and then by themselves, those of a group that are at most a bound end.
 
-    >>> positions(np.array([0, 0, 1]), np.array([5, 7, 1]), np.array([1, 0, 0]), np.array([0, 5, 6]))
+    >>> insertion_points(np.array([0, 0, 1]), np.array([5, 7, 1]), np.array([1, 0, 0]), np.array([0, 5, 6]))
     array([2, 1, 1])
     """
     if not len(values):

@@ -58,7 +58,7 @@ class LargePartitions:
         if key not in self._rows:
             return []
         found = []
-        for codes in self._rows[key].parts():
+        for codes in self._rows[key].chunks():
             rows = np.empty((len(codes) + 2, codes.shape[1]), np.int64)
             rows[0], rows[1:-1], rows[-1] = number, codes, 1
             found.append(rows)
@@ -125,7 +125,7 @@ class LargePartitions:
     def arrays(self) -> Iterator[UpdateArray]:
         """Iterate over all rows that are in no spine, as updates."""
         for rows in self._rows.values():
-            for codes in rows.parts():
+            for codes in rows.chunks():
                 yield updates_of(codes)
 
     @property
@@ -181,7 +181,7 @@ def partitions_in_order(
     """Iterate over the partitions of rows in any order, each as often as its count says, by their numbers."""
     chunk = order_index.CHUNK
     source = order.sorted(list(codes), number).order
-    codes = np.ascontiguousarray(codes)  # else all of it would be copied for each piece that is taken
+    codes = np.ascontiguousarray(codes)  # else all of it would be copied for each chunk that is taken
     once = largest(counts) == 1
     sizes = np.bincount(number, None if once else counts).astype(np.int64).tolist()
     if not once:
@@ -190,6 +190,6 @@ def partitions_in_order(
     for owner, size in enumerate(sizes):
         if size:
             end = start + size
-            pieces = (codes.take(source[at : min(at + chunk, end)], axis=1) for at in range(start, end, chunk))
-            yield owner, OrderIndex(pieces, order, peers)
+            chunks = (codes.take(source[at : min(at + chunk, end)], axis=1) for at in range(start, end, chunk))
+            yield owner, OrderIndex(chunks, order, peers)
             start = end

@@ -132,7 +132,7 @@ class SlidingWindowsOperator(AfterWatermark):
             self._wait(touched, rows, is_closed, gone, int(marks[-1]))
 
     def _give(self, touched: _Touched, ordered: OrderedRows, now: Ints, values: Codes, closed: Ints) -> None:
-        """Give the rows at some places, each at the time at which it was closed."""
+        """Give the rows at some positions, each at the time at which it was closed."""
         if not len(now):
             return
         kept = len(self._kept)
@@ -159,7 +159,7 @@ class SlidingWindowsOperator(AfterWatermark):
         done = 0
         for chunk in chunks(ordered):
             part = slice(done, done + len(chunk.source))
-            rows = Partitions(self._windows, self._types, touched.rows, self._interner, chunk, asked=closing[part])
+            rows = Partitions(self._windows, self._types, touched.rows, self._interner, chunk, evaluated=closing[part])
             try:
                 call_values(rows, values[:, part])
             except CallError as error:
@@ -174,7 +174,7 @@ class SlidingWindowsOperator(AfterWatermark):
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def _remember(self, touched: _Touched, ordered: OrderedRows, gone: Bools) -> None:
-        """Hold what came, and no longer what is at places that are gone."""
+        """Hold what came, and no longer what is at positions that are gone."""
         left = touched.counts - np.bincount(ordered.source.compress(gone), minlength=len(touched.counts))
         change = left - np.where(touched.released < 0, touched.counts, 0)
         some = change.nonzero()[0]
@@ -193,9 +193,9 @@ class SlidingWindowsOperator(AfterWatermark):
         for row, counts in enumerate(found[k : k + 2]):
             np.add.at(before[row], owner, counts * found[-1])
         number = touched.owner.take(ordered.source)
-        for place, call in enumerate(self._windows.calls):
+        for position, call in enumerate(self._windows.calls):
             if isinstance(call, RankingCall):
-                values[place] += before[int(call.function == "dense_rank")].take(number)
+                values[position] += before[int(call.function == "dense_rank")].take(number)
         if not gone.any():
             return
         more = np.zeros_like(before)
@@ -227,11 +227,11 @@ class SlidingWindowsOperator(AfterWatermark):
             self._due.hold(np.concatenate((touched.keys.take(which, axis=1), number.compress(some)[None])))
 
     def _negative(self, new: UpdateArray) -> Exception:
-        place = int((new[-1] < 0).argmax())
+        position = int((new[-1] < 0).argmax())
         fields, own = self._schema.fields, list(self._windows.row)
-        (key,) = decode_rows(Schema(fields[: self._keys]), new[: self._keys, [place]], self._interner)
-        (row,) = decode_rows(Schema(tuple(fields[i] for i in own)), new[own][:, [place]], self._interner)
-        return failures.negative_count(self.node, key, row, int(new[-1, place]))
+        (key,) = decode_rows(Schema(fields[: self._keys]), new[: self._keys, [position]], self._interner)
+        (row,) = decode_rows(Schema(tuple(fields[i] for i in own)), new[own][:, [position]], self._interner)
+        return failures.negative_count(self.node, key, row, int(new[-1, position]))
 
     def spines(self) -> dict[str, Spine]:
         return {"sliding rows": self._rows, "forgotten": self._forgotten}
@@ -265,11 +265,11 @@ def _closed_at(rows: _Arrivals, reach: FrameReach, times: Ints, limits: Ints | N
     return found
 
 
-def _wait_for(found: Ints, released: Ints, places: Ints, ends: Ints) -> None:
-    """Let rows be closed no sooner than the rows at these places came, where a place is before the end."""
-    here = places < ends
+def _wait_for(found: Ints, released: Ints, positions: Ints, ends: Ints) -> None:
+    """Let rows be closed no sooner than the rows at these positions came, where a position is before the end."""
+    here = positions < ends
     waited = np.full(len(found), NEVER)
-    waited[here] = released.take(places[here])
+    waited[here] = released.take(positions[here])
     np.maximum(found, waited, out=found)
 
 

@@ -1,10 +1,10 @@
 """The order index of a large partition: chunks of sorted rows, and a directory with what is known of each.
 
-A place is the number of a row in the order, from 0 on. The directory has the first sort number of each chunk, and
-running counts of its rows and peer groups; chunks keep summaries of their columns. So a row is found, a place or a peer
-group counted, rows are put in or taken out and a range is summarised at the cost of a chunk or two and of the
-directory, which is short. Chunks are replaced, not written to: what was cut out of them stays, and a list of them is
-all it takes to undo a step. Chunks that are spilled are read when they are looked at first.
+A position is the number of a row in the order, from 0 on. The directory has the first sort number of each chunk, and
+running counts of its rows and peer groups; chunks keep summaries of their columns. So a row is
+found, a position or a peer group counted, rows are put in or taken out and a range is summarised at the cost of a chunk
+or two and of the directory, which is short. Chunks are replaced, not written to: what was read from them stays, and a
+list of them is all it takes to undo a step. Chunks that are spilled are read when they are looked at first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidemill.renderer.embedded.kernels.codec import has_codes_in_order
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredPage, begins_of
-from tidemill.renderer.embedded.windows.chunks import EVERY, Chunk, Edits, StoredChunk, divided, edited, places_from
+from tidemill.renderer.embedded.windows.chunks import EVERY, Chunk, Edits, StoredChunk, divided, edited, positions_from
 from tidemill.renderer.embedded.windows.summaries import RunningSummaries, Summarise, Summary, together
 
 CHUNK: Final = 2048
@@ -28,7 +28,7 @@ CHUNK: Final = 2048
 TIED: Final = 256
 """Among more rows than these with the same first sort number, a row is found by bisection, not by sorting all."""
 MANY: Final = 64
-"""More places than these are looked for in all rows at once."""
+"""More positions than these are looked for in all rows at once."""
 _FEW: Final = 8
 """Chunks that need not be put together, however small."""
 
@@ -38,12 +38,12 @@ Part: TypeAlias = tuple[int, Codes, Callable[[Summary, Summarise], Any]]
 
 
 class OrderIndex:
-    """The rows of a partition, each copy a row, in their order, given piece by piece; see the module.
+    """The rows of a partition, each copy a row, in their order, given some at a time; see the module.
 
     ``peers`` is how many of the order's columns, which come first, make rows peers.
     """
 
-    def __init__(self, pieces: Iterable[Codes], order: RowOrder, peers: int) -> None:
+    def __init__(self, chunks: Iterable[Codes], order: RowOrder, peers: int) -> None:
         self.order = order
         self.by = [c.row for c in order.columns[:peers]]
         """The columns that make rows peers."""
@@ -52,12 +52,12 @@ class OrderIndex:
         self._leads: Ints | None = None
         """The sort numbers of all rows, once they were asked since the last change."""
         self._begins: Ints | None = None
-        """So the places at which peer groups begin, and the end."""
+        """So the positions at which peer groups begin, and the end."""
         self._groups: Ints | None = None
         """How many peer groups begin in each chunk and those before it, once that was asked."""
         self._stored: list[StoredChunk] = []
         """Chunks that were not in memory when last counted; others of them may be none of this partition any more."""
-        self._hold([self._chunk(codes) for codes in pieces])
+        self._hold([self._chunk(codes) for codes in chunks])
 
     @staticmethod
     def stored(pages: Sequence[StoredPage], by: KeyOrder) -> OrderIndex:
@@ -65,7 +65,7 @@ class OrderIndex:
         found = OrderIndex((), *by)
         found._stored = [StoredChunk(page, found._numbers) for page in pages]
         found._hold([*found._stored])
-        found.pieces(0, 1)  # it was read to see whose rows these are, and counts as held from now on
+        found.slices(0, 1)  # it was read to see whose rows these are, and counts as held from now on
         return found
 
     def state(self) -> list[Chunk]:
@@ -81,7 +81,7 @@ class OrderIndex:
         for chunk in chunks:  # some may have been found beside rows that are not there any more
             chunk.starts = None
         self._count()
-        self._before, self._behind = RunningSummaries(), RunningSummaries(backwards=True)
+        self._before, self._after = RunningSummaries(), RunningSummaries(backwards=True)
         self._may_have: dict[int, Bools] = {}
         """Of some columns, which chunks may have rows with a value: those not looked at yet, and those that have."""
 
@@ -123,19 +123,19 @@ class OrderIndex:
         """How much memory the rows take."""
         return sum(chunk.bytes for chunk in self._chunks)
 
-    def parts(self) -> Iterator[Codes]:
+    def chunks(self) -> Iterator[Codes]:
         """Iterate over the rows, some at a time."""
         return (chunk.codes for chunk in self._chunks)
 
-    def _at(self, place: int) -> tuple[int, int]:
-        """Return the chunk that a place is in, and where in it."""
+    def _at(self, position: int) -> tuple[int, int]:
+        """Return the chunk that a position is in, and where in it."""
         start, end, chunk = self._near
-        if not start <= place < end:
-            chunk = int(self._ends.searchsorted(place, "right")) - 1
+        if not start <= position < end:
+            chunk = int(self._ends.searchsorted(position, "right")) - 1
             start = self._ends.item(chunk)
             if chunk < len(self._chunks):
                 self._near = start, self._ends.item(chunk + 1), chunk
-        return chunk, place - start
+        return chunk, position - start
 
     def _starts(self, chunk: int) -> Ints:
         """Return where in a chunk peer groups begin."""
@@ -171,18 +171,18 @@ class OrderIndex:
 
     # -- finding rows --------------------------------------------------------------------------------------------------
 
-    def place_of(self, row: list[int]) -> int:
-        """Return the first place at which a row is, or would be."""
+    def position_of(self, row: list[int]) -> int:
+        """Return the first position at which a row is, or would be."""
         lead = self.order.number_of(row[self.by[0]])
         low, high = int(self._firsts.searchsorted(lead)), int(self._firsts.searchsorted(lead, "right"))
         chunk = high - 1
         if low < high:
             is_before = self.order.sorts_before(row)
             chunk = _first_not(lambda c: is_before(self._row_at(c, 0)), low, high) - 1
-        return 0 if chunk < 0 else self._ends.item(chunk) + self._place_in(chunk, row, lead)
+        return 0 if chunk < 0 else self._ends.item(chunk) + self._position_in(chunk, row, lead)
 
-    def _place_in(self, chunk: int, row: list[int], lead: int) -> int:
-        """Return the first place in a chunk at which a row is, or would be."""
+    def _position_in(self, chunk: int, row: list[int], lead: int) -> int:
+        """Return the first position in a chunk at which a row is, or would be."""
         codes, leads = self._chunks[chunk].codes, self._chunks[chunk].leads
         low = int(leads.searchsorted(lead))
         if low == len(leads) or leads.item(low) != lead or codes[:, low].tolist() == row:
@@ -199,26 +199,26 @@ class OrderIndex:
         row: list[int] = self._chunks[chunk].codes[:, at].tolist()
         return row
 
-    def places_of(self, new: Codes) -> tuple[Ints, Bools]:
-        """Return the first place at which each of some rows, in their order, is or would be; and which are there."""
+    def positions_of(self, new: Codes) -> tuple[Ints, Bools]:
+        """Return the first position at which each of some rows, in their order, is or would be; and which are there."""
         numbers = self.order.number(new[self.by[0]])
-        places, there = self.places_of_numbers(numbers), np.zeros(new.shape[1], np.bool_)
-        inside = (places < self.size).nonzero()[0]
-        at = places.take(inside)
+        positions, there = self.positions_of_numbers(numbers), np.zeros(new.shape[1], np.bool_)
+        inside = (positions < self.size).nonzero()[0]
+        at = positions.take(inside)
         there[inside] = same = (self.rows_at(at) == new.take(inside, axis=1)).all(axis=0)
         tied = inside.compress((self.numbers_at(at) == numbers.take(inside)) & ~same)
         if len(tied):
-            first = places.take(tied)
-            widths = self.places_of_numbers(numbers.take(tied), right=True) - first
+            first = positions.take(tied)
+            widths = self.positions_of_numbers(numbers.take(tied), right=True) - first
             few = widths <= TIED
             for some, find in ((few, self._among_few), (~few, self._one_by_one)):
                 if some.any():
                     at = tied.compress(some)
-                    places[at], there[at] = find(new.take(at, axis=1), first.compress(some), widths.compress(some))
-        return places, there
+                    positions[at], there[at] = find(new.take(at, axis=1), first.compress(some), widths.compress(some))
+        return positions, there
 
     def _among_few(self, new: Codes, low: Ints, widths: Ints) -> tuple[Ints, Bools]:
-        """Return the places of rows, and which are there, each among so many from a place on: all are sorted together.
+        """Return the positions of rows, each sought among some from a position on, and which are there: sorts them all.
 
         Rows with the same first sort number are all among the same rows, which are looked at once.
         """
@@ -236,24 +236,24 @@ class OrderIndex:
         return low + found, there
 
     def _one_by_one(self, new: Codes, _low: Ints, _widths: Ints) -> tuple[Ints, Bools]:
-        places = np.array([self.place_of(row) for row in new.T.tolist()], np.int64)
-        there = places < self.size
-        there[there] = (self.rows_at(places.compress(there)) == new.compress(there, axis=1)).all(axis=0)
-        return places, there
+        positions = np.array([self.position_of(row) for row in new.T.tolist()], np.int64)
+        there = positions < self.size
+        there[there] = (self.rows_at(positions.compress(there)) == new.compress(there, axis=1)).all(axis=0)
+        return positions, there
 
-    def copies(self, place: int, row: Ints, most: int) -> int:
-        """Return how many copies of a row there are from a place on, of which so many are looked at."""
+    def copies(self, position: int, row: Ints, most: int) -> int:
+        """Return how many copies of a row there are from a position on; looks at ``most`` rows."""
         if most == 1:
-            chunk, at = self._at(place)
-            return int(place < self.size and self._chunks[chunk].codes[:, at].tolist() == row.tolist())
-        here = self.cut(place, min(place + most, self.size))
+            chunk, at = self._at(position)
+            return int(position < self.size and self._chunks[chunk].codes[:, at].tolist() == row.tolist())
+        here = self.between(position, min(position + most, self.size))
         same = (here == row[:, None]).all(axis=0)
         return len(same) if same.all() else int(same.argmin())
 
-    # -- counting: of many places at once ------------------------------------------------------------------------------
+    # -- counting: of many positions at once --------------------------------------------------------------------------
 
-    def places_of_numbers(self, numbers: Ints, *, right: bool = False) -> Ints:
-        """Return the first place whose row has this sort number or a greater one; or, right, a greater one."""
+    def positions_of_numbers(self, numbers: Ints, *, right: bool = False) -> Ints:
+        """Return the first position whose row has this sort number or a greater one; or, right, a greater one."""
         side: Literal["left", "right"] = "right" if right else "left"
         if self._asks_all(numbers):
             return self._all_leads.searchsorted(numbers, side)
@@ -283,32 +283,32 @@ class OrderIndex:
             self._begins = np.append(begins_of(by, [*range(len(by))]).nonzero()[0], self.size)
         return self._begins
 
-    def numbers_at(self, places: Ints) -> Ints:
-        """Return the sort numbers of the rows at some places."""
-        if self._asks_all(places):
-            return self._all_leads.take(places)
-        found: Ints = self._taken(places, lambda chunk, at: chunk.leads.take(at))
+    def numbers_at(self, positions: Ints) -> Ints:
+        """Return the sort numbers of the rows at some positions."""
+        if self._asks_all(positions):
+            return self._all_leads.take(positions)
+        found: Ints = self._taken(positions, lambda chunk, at: chunk.leads.take(at))
         return found
 
-    def rows_at(self, places: Ints) -> Codes:
-        """Return the rows at some places."""
-        if not len(places):
+    def rows_at(self, positions: Ints) -> Codes:
+        """Return the rows at some positions."""
+        if not len(positions):
             return self._chunks[0].codes[:, :0]
-        found: Codes = self._taken(places, lambda chunk, at: chunk.codes.take(at, axis=1))
+        found: Codes = self._taken(positions, lambda chunk, at: chunk.codes.take(at, axis=1))
         return found
 
-    def _taken(self, places: Ints, take: Callable[[Chunk, Ints], Any]) -> Any:
-        chunks = self._ends.searchsorted(places, "right") - 1
-        at = places - self._ends.take(chunks)
+    def _taken(self, positions: Ints, take: Callable[[Chunk, Ints], Any]) -> Any:
+        chunks = self._ends.searchsorted(positions, "right") - 1
+        at = positions - self._ends.take(chunks)
         found = [take(self._chunks[chunk], at[some]) for chunk, some in _runs_of(chunks)]
         return found[0] if len(found) == 1 else np.concatenate(found or [at], axis=-1)
 
-    def groups_before(self, places: Ints) -> Ints:
-        """Return how many peer groups begin before each place."""
-        if self._asks_all(places):
-            return self._all_begins.searchsorted(np.minimum(places, self.size))
-        chunks = self._ends.searchsorted(places, "right") - 1
-        found, at = self._groups_before.take(chunks), places - self._ends.take(chunks)
+    def groups_before(self, positions: Ints) -> Ints:
+        """Return how many peer groups begin before each position."""
+        if self._asks_all(positions):
+            return self._all_begins.searchsorted(np.minimum(positions, self.size))
+        chunks = self._ends.searchsorted(positions, "right") - 1
+        found, at = self._groups_before.take(chunks), positions - self._ends.take(chunks)
         for chunk, some in _runs_of(chunks):
             if chunk < len(self._chunks):
                 found[some] += self._starts(chunk).searchsorted(at[some])
@@ -327,34 +327,34 @@ class OrderIndex:
                 found[some] += self._starts(chunk).take(at[some])
         return found
 
-    def are_peers(self, places: Ints, rows: Codes) -> Bools:
-        """Return whether the row at each place, if there is one, is a peer of the given one."""
-        found = (places >= 0) & (places < self.size)
-        inside, rows = places.compress(found), rows.compress(found, axis=1)
+    def are_peers(self, positions: Ints, rows: Codes) -> Bools:
+        """Return whether the row at each position, if there is one, is a peer of the given one."""
+        found = (positions >= 0) & (positions < self.size)
+        inside, rows = positions.compress(found), rows.compress(found, axis=1)
         found[found] = (self.rows_at(inside)[self.by] == rows[self.by]).all(axis=0)
         return found
 
-    def peers_start(self, places: Ints) -> Ints:
-        """Return where the peer group of the row at each place begins, or a place before that; for the end, the end."""
+    def peers_start(self, positions: Ints) -> Ints:
+        """Return where the peer group of the row at each position begins, or one before that; for the end, the end."""
         if not self.peers_by_number:
-            return self.group_starts(self.groups_before(places + 1) - (places < self.size))
-        return self._ends_of_peers(places, places < self.size, 0)
+            return self.group_starts(self.groups_before(positions + 1) - (positions < self.size))
+        return self._ends_of_peers(positions, positions < self.size, 0)
 
-    def peers_end(self, places: Ints) -> Ints:
-        """Return where the peer group of the row before each place ends, or a place after that; for 0, 0."""
+    def peers_end(self, positions: Ints) -> Ints:
+        """Return where the peer group of the row before each position ends, or one after that; for 0, 0."""
         if not self.peers_by_number:
-            return self.group_starts(self.groups_before(places))
-        return self._ends_of_peers(places, places > 0, 1)
+            return self.group_starts(self.groups_before(positions))
+        return self._ends_of_peers(positions, positions > 0, 1)
 
-    def _ends_of_peers(self, places: Ints, there: Bools, back: int) -> Ints:
-        found = places.copy()
-        found[there] = self.places_of_numbers(self.numbers_at(places.compress(there) - back), right=back > 0)
+    def _ends_of_peers(self, positions: Ints, there: Bools, back: int) -> Ints:
+        found = positions.copy()
+        found[there] = self.positions_of_numbers(self.numbers_at(positions.compress(there) - back), right=back > 0)
         return found
 
     # -- cutting out and summarising -----------------------------------------------------------------------------------
 
-    def pieces(self, low: int, high: int) -> list[Codes]:
-        """Return the rows from one place up to another, as they lie in chunks."""
+    def slices(self, low: int, high: int) -> list[Codes]:
+        """Return the rows from one position up to another, as they lie in chunks."""
         found: list[Codes] = []
         left = high - low
         chunk, at = self._at(low) if left > 0 else (0, 0)
@@ -365,20 +365,20 @@ class OrderIndex:
             chunk, at = chunk + 1, 0
         return found
 
-    def cut(self, low: int, high: int) -> Codes:
-        """Return the rows from one place up to another."""
-        found = self.pieces(low, high) or [self._chunks[0].codes[:, :0]]
+    def between(self, low: int, high: int) -> Codes:
+        """Return the rows from one position up to another."""
+        found = self.slices(low, high) or [self._chunks[0].codes[:, :0]]
         return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
-    def pieces_of(self, lows: Ints, highs: Ints) -> list[Codes]:
-        """Return the rows from some places up to others, one after another, as they lie in chunks."""
+    def slices_of(self, lows: Ints, highs: Ints) -> list[Codes]:
+        """Return the rows from some positions up to others, one after another, as they lie in chunks."""
         if len(lows) == 1:
-            return self.pieces(lows.item(), highs.item())
+            return self.slices(lows.item(), highs.item())
         some = lows < highs
         lows, highs = lows.compress(some), highs.compress(some)
         chunks = self._ends.searchsorted(lows, "right") - 1
         counts = self._ends.searchsorted(highs) - chunks
-        chunks = places_from(chunks, counts)
+        chunks = positions_from(chunks, counts)
         starts = self._ends.take(chunks)
         lows = np.maximum(lows.repeat(counts), starts) - starts
         highs = np.minimum(highs.repeat(counts), self._ends.take(chunks + 1)) - starts
@@ -386,70 +386,74 @@ class OrderIndex:
         return [self._chunks[number].codes[:, low:high] for number, low, high in parts]
 
     def spans(self, lows: Ints, highs: Ints) -> Codes:
-        """Return what `pieces_of` does, put together."""
-        return np.concatenate(self.pieces_of(lows, highs) or [self._chunks[0].codes[:, :0]], axis=1)
+        """Return what `slices_of` does, put together."""
+        return np.concatenate(self.slices_of(lows, highs) or [self._chunks[0].codes[:, :0]], axis=1)
 
-    def walk(self, place: int, *, back: bool = False) -> Iterator[Part]:
-        """Iterate over the rows from a place on, or back from it, chunk by chunk."""
-        chunk, at = self._at(place)
+    def walk(self, position: int, *, back: bool = False) -> Iterator[Part]:
+        """Iterate over the rows from a position on, or back from it, chunk by chunk."""
+        chunk, at = self._at(position)
         if chunk < len(self._chunks) and (at or not back):
             codes = self._chunks[chunk].codes
             part = codes[:, :at] if back else codes[:, at:]
-            yield (place - at if back else place), part, lambda wanted, of: of(wanted, part[wanted.column])
+            yield (position - at if back else position), part, lambda wanted, of: of(wanted, part[wanted.column])
         for number in range(chunk - 1, -1, -1) if back else range(chunk + 1, len(self._chunks)):
             here = self._chunks[number]
             yield self._ends.item(number), here.codes, here.summary
 
-    def values_from(self, column: int, place: int, *, back: bool = False) -> Iterator[tuple[Ints, Ints]]:
-        """Iterate over the rows with a value in a column from a place on, or back from it, chunk by chunk.
+    def values_from(self, column: int, position: int, *, back: bool = False) -> Iterator[tuple[Ints, Ints]]:
+        """Iterate over the rows with a value in a column from a position on, or back from it, chunk by chunk.
 
-        These are places and codes, those of each chunk in the order. Chunks known to have none are passed over at once.
+        Yields positions and codes, those of each chunk in the order. Chunks known to have none are passed over at once.
         """
-        chunk, at = self._at(place)
+        chunk, at = self._at(position)
         there = self._may_have.setdefault(column, np.ones(len(self._chunks), np.bool_))
         others = there[:chunk].nonzero()[0][::-1] if back else there[chunk + 1 :].nonzero()[0] + chunk + 1
         for number in chain([chunk] if chunk < len(self._chunks) and there[chunk] else [], others):
             codes = self._chunks[number].codes[column]
-            known = (codes != NULL).nonzero()[0]
-            there[number] = len(known) > 0
+            non_null = (codes != NULL).nonzero()[0]
+            there[number] = len(non_null) > 0
             if number == chunk:
-                known = known[: known.searchsorted(at)] if back else known[known.searchsorted(at) :]
-            if len(known):
-                yield known + self._ends.item(number), codes.take(known)
+                non_null = non_null[: non_null.searchsorted(at)] if back else non_null[non_null.searchsorted(at) :]
+            if len(non_null):
+                yield non_null + self._ends.item(number), codes.take(non_null)
 
-    def _nearest(self, place: int, wanted: Summary, *, back: bool) -> tuple[int, ...]:
-        """Return the codes at an end, which is at this place."""
+    def _nearest(self, position: int, wanted: Summary, *, back: bool) -> tuple[int, ...]:
+        """Return the codes at an end, which is at this position."""
         if wanted.kind in ("first", "last"):
-            low, high = (max(place - wanted.most, 0), place) if back else (place, min(place + wanted.most, self.size))
-            return tuple(chain.from_iterable([piece[wanted.column].tolist() for piece in self.pieces(low, high)]))
+            low, high = (
+                (max(position - wanted.most, 0), position)
+                if back
+                else (position, min(position + wanted.most, self.size))
+            )
+            return tuple(chain.from_iterable([codes[wanted.column].tolist() for codes in self.slices(low, high)]))
         found: list[int] = []
-        for _, codes in self.values_from(wanted.column, place, back=back):
+        for _, codes in self.values_from(wanted.column, position, back=back):
             more = wanted.most - len(found)
             found = codes[-more:].tolist() + found if back else found + codes[:more].tolist()
             if len(found) == wanted.most:
                 break
         return tuple(found)
 
-    def before(self, place: int, wanted: Summary, summarise: Summarise) -> Any:
-        """Return the summary of the rows before a place.
+    def before(self, position: int, wanted: Summary, summarise: Summarise) -> Any:
+        """Return the summary of the rows before a position.
 
         Cost: a part of a chunk, and the chunks in front that nobody asked for since one of them was changed; for the
         last values the chunks that these are in.
         """
-        if wanted.kind in ("last", "last known"):
-            return self._nearest(place, wanted, back=True)
-        chunk, at = self._at(place)
+        if wanted.kind in ("last", "last non-null"):
+            return self._nearest(position, wanted, back=True)
+        chunk, at = self._at(position)
         whole = self._before.of(wanted, chunk, lambda number: self._chunks[number].summary(wanted, summarise))
         rest = [summarise(wanted, self._chunks[chunk].codes[wanted.column, :at])] if at else []
         return together(wanted, [*whole, *rest])
 
-    def behind(self, place: int, wanted: Summary, summarise: Summarise) -> Any:
-        """Return the summary of the rows from a place on, as `before` does."""
-        if wanted.kind in ("first", "first known"):
-            return self._nearest(place, wanted, back=False)
-        chunk, at = self._at(place)
+    def after(self, position: int, wanted: Summary, summarise: Summarise) -> Any:
+        """Return the summary of the rows from a position on, as `before` does."""
+        if wanted.kind in ("first", "first non-null"):
+            return self._nearest(position, wanted, back=False)
+        chunk, at = self._at(position)
         count = len(self._chunks) - chunk - (at > 0)
-        whole = self._behind.of(wanted, count, lambda number: self._chunks[-1 - number].summary(wanted, summarise))
+        whole = self._after.of(wanted, count, lambda number: self._chunks[-1 - number].summary(wanted, summarise))
         rest = [summarise(wanted, self._chunks[chunk].codes[wanted.column, at:])] if at else []
         return together(wanted, [*rest, *whole])
 
@@ -457,18 +461,18 @@ class OrderIndex:
 
     def apply(self, edits: Edits) -> None:
         """Put in and take out rows."""
-        if not len(edits.places):
+        if not len(edits.positions):
             return
-        chunk = min(self._at(edits.places.item(0))[0], len(self._chunks) - 1)
+        chunk = min(self._at(edits.positions.item(0))[0], len(self._chunks) - 1)
         start, counted = self._ends.item(chunk), True
         if edits.end <= self._ends.item(chunk + 1):
-            counted = self._replace(chunk, Edits(edits.places - start, edits.rows, edits.copies), counted=True)
+            counted = self._replace(chunk, Edits(edits.positions - start, edits.rows, edits.copies), counted=True)
         else:
-            numbers = np.minimum(self._ends.searchsorted(edits.places, "right"), len(self._chunks)) - 1
+            numbers = np.minimum(self._ends.searchsorted(edits.positions, "right"), len(self._chunks)) - 1
             while (beyond := edits.ends > self._ends.take(numbers + 1)).any():  # from one chunk into the next
                 edits = divided(edits, beyond, self._ends.take(numbers + 1))
-                numbers = np.minimum(self._ends.searchsorted(edits.places, "right"), len(self._chunks)) - 1
-            at, touched = edits.places - self._ends.take(numbers), [*_runs_of(numbers)]
+                numbers = np.minimum(self._ends.searchsorted(edits.positions, "right"), len(self._chunks)) - 1
+            at, touched = edits.positions - self._ends.take(numbers), [*_runs_of(numbers)]
             counted = len(touched) <= _FEW
             for chunk, some in reversed(touched):
                 part = Edits(at[some], edits.rows[:, some], edits.copies[some])
@@ -476,14 +480,14 @@ class OrderIndex:
         if not counted:
             self._count()
         if len(self._chunks) > 4 * self.size // CHUNK + _FEW:  # most have become small
-            codes = self.cut(0, self.size)
+            codes = self.between(0, self.size)
             self._hold(self._split(codes, 0))
 
     def _replace(self, number: int, edits: Edits, *, counted: bool) -> bool:
         """Replace a chunk by what it is after some edits; return whether that is one chunk, too, and counted."""
         old, groups = self._chunks[number], self._groups
         self._before.forget(number)
-        self._behind.forget(len(self._chunks) - number - 1)
+        self._after.forget(len(self._chunks) - number - 1)
         made = self._split(edited(old.codes, edits), 2 * CHUNK)
         self._chunks[number : number + 1] = made
         for column, there in self._may_have.items():
@@ -518,7 +522,7 @@ class OrderIndex:
                 self._groups[chunk + 1 :] += 1 if first else -1
 
     def _split(self, codes: Codes, most: int) -> list[Chunk]:
-        """Return rows as one chunk, if they are no more than so many, or as some."""
+        """Return rows as one chunk, if they are no more than ``most``, or as some."""
         n = codes.shape[1]
         if 0 < n <= most:
             return [self._chunk(codes)]

@@ -19,7 +19,7 @@ from tidemill.renderer.embedded.kernels.values import sort_values
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 
 CHUNK: Final = 1 << 16
-"""About so many rows are looked at at once, so that what is worked out of them stays small."""
+"""About how many rows are looked at at once, so that what is computed from them stays small."""
 
 
 class GivenRows(NamedTuple):
@@ -34,14 +34,14 @@ class GivenRows(NamedTuple):
 
 
 class OrderedRows(NamedTuple):
-    """Rows sorted by partition and in it by the order, each copy a row. A place is where in them a row is."""
+    """Rows sorted by partition and in it by the order, each copy a row. A position is where in them a row is."""
 
     source: Ints
-    """Which of the rows given is at each place."""
+    """Which of the rows given is at each position."""
     starts: Ints
-    """The places at which partitions begin."""
+    """The positions at which partitions begin."""
     peer_starts: Ints
-    """The places at which peer groups begin."""
+    """The positions at which peer groups begin."""
     all_differ: bool = False
     """Whether no two of them are equal, as far as that is known."""
 
@@ -70,7 +70,7 @@ def in_order(windows: Windows, types: Sequence[DType], given: GivenRows, interne
 
 
 def order_of_rows(windows: Windows, types: Sequence[DType], interner: Interner, keys: int) -> RowOrder:
-    """Return the order of the rows of a partition; of the types, which are theirs, so many are the key's."""
+    """Return the order of the rows of a partition; of the types, which are theirs, the first ``keys`` are the key's."""
     # Where no call depends on the order of peers, rows are found again by all they have.
     ties = windows.ties or tuple(OrderColumn(c) for c in windows.kept(keys)[keys:])
     by_hash = any(o.column >= len(types) for o in ties)

@@ -17,9 +17,9 @@ from tidemill.expressions.windows.bound import CallError, Windows
 from tidemill.renderer.embedded.kernels.codec import Interner, has_codes_in_order
 from tidemill.renderer.embedded.kernels.updates import NULL, Codes
 from tidemill.renderer.embedded.windows.affected import Reach, looked_at
-from tidemill.renderer.embedded.windows.changes import Cut, Evaluator, Pieces
+from tidemill.renderer.embedded.windows.changes import Concatenated, Evaluator, Excerpt
 from tidemill.renderer.embedded.windows.evaluate import call_values
-from tidemill.renderer.embedded.windows.frame import Excerpt, Partitions
+from tidemill.renderer.embedded.windows.frame import Excerpts, Partitions
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.summaries import Summary, summariser, together
 
@@ -29,8 +29,8 @@ MOST_BETWEEN: Final = 1 << 12
 
 
 @attrs.frozen
-class RangePartition:
-    """What other ranges of its partition need to know of a range."""
+class RangeSummary:
+    """The summary of a range that the other ranges of its partition need, with the rows at its ends."""
 
     rows: int
     groups: int
@@ -38,23 +38,23 @@ class RangePartition:
     head: Any
     """The rows at its begin that rows before it may look at: at least one."""
     tail: Any
-    """The rows at its end that rows behind it may look at: at least one."""
+    """The rows at its end that rows after it may look at: at least one."""
     head_rows: int
     tail_rows: int
     groups_before_tail: int
     whole: Summaries
     """The summaries of its rows."""
     before_tail: Summaries
-    behind_head: Summaries
+    after_head: Summaries
 
 
 @attrs.frozen
-class Around:
-    """What there is of a partition around a range."""
+class Surroundings:
+    """The rows and summaries of a partition before and after a range."""
 
     before: tuple[Any, ...]
-    """Rows just before it, in pieces."""
-    behind: tuple[Any, ...]
+    """Rows just before it, as matrices."""
+    after: tuple[Any, ...]
     rows_before: int
     """How many rows are before these."""
     groups_before: int
@@ -62,7 +62,7 @@ class Around:
     """How many rows the partition has."""
     of_rows_before: Summaries
     """The summaries of the rows before these."""
-    of_rows_behind: Summaries
+    of_rows_after: Summaries
 
 
 def can_be_divided(windows: Windows, types: Sequence[DType]) -> bool:
@@ -74,34 +74,34 @@ def can_be_divided(windows: Windows, types: Sequence[DType]) -> bool:
     reach = Reach.of(windows, types)
     if reach is None or reach.offsets:
         return False
-    asked = summaries_asked(windows, types)
-    return max((d.most for d in asked), default=0) <= MOST_BETWEEN and all(
-        has_codes_in_order(types[d.column]) for d in asked if d.kind in ("least", "greatest")
+    requested = requested_summaries(windows, types)
+    return max((d.most for d in requested), default=0) <= MOST_BETWEEN and all(
+        has_codes_in_order(types[d.column]) for d in requested if d.kind in ("least", "greatest")
     )
 
 
-def summaries_asked(windows: Windows, types: Sequence[DType]) -> tuple[Summary, ...]:
-    """Return every summary that calls may ask of rows outside of a range: found by evaluating one row of NULLs."""
-    asked: dict[Summary, None] = {}
+def requested_summaries(windows: Windows, types: Sequence[DType]) -> tuple[Summary, ...]:
+    """Return every summary that calls may request of rows outside of a range: found by evaluating one row of NULLs."""
+    requested: dict[Summary, None] = {}
 
     def answer(wanted: Summary) -> list[Any]:
-        asked[wanted] = None
+        requested[wanted] = None
         return [together(wanted, ())]
 
     one = np.full((len(types), 1), NULL)
     none, all_of_it = np.zeros(1, np.int64), np.ones(1, np.int64)
-    excerpt = Excerpt(none, all_of_it, none, all_of_it, none, none, all_of_it, answer, answer)
-    rows = Partitions(windows, types, Pieces([one]), Interner(), excerpt)
+    excerpts = Excerpts(none, all_of_it, none, all_of_it, none, none, all_of_it, answer, answer)
+    rows = Partitions(windows, types, Concatenated([one]), Interner(), excerpts)
     call_values(rows, np.empty((len(windows.calls), 1), np.int64))
-    return tuple(asked)
+    return tuple(requested)
 
 
-def range_of(
-    rows: OrderIndex, windows: Windows, types: Sequence[DType], asked: Iterable[Summary], interner: Interner
-) -> RangePartition:
+def summary_of_range(
+    rows: OrderIndex, windows: Windows, types: Sequence[DType], requested: Iterable[Summary], interner: Interner
+) -> RangeSummary:
     """Return what the other ranges need to know of a range, which is not empty.
 
-    The first and the last of them look at least as far as any row before or behind does.
+    The first and the last of them look at least as far as any row before or after does.
     """
     reach = Reach.of(windows, types)
     assert reach is not None
@@ -110,22 +110,22 @@ def range_of(
     head = looked_at(rows, range(1), reach, by, types[by.column])[1]
     tail = looked_at(rows, range(n - 1, n), reach, by, types[by.column])[0]
     summarise, counts_groups = summariser(types, interner), reach.counts_groups
-    return RangePartition(
-        n, rows.groups if counts_groups else 0, rows.cut(0, head), rows.cut(tail, n), head, n - tail,
+    return RangeSummary(
+        n, rows.groups if counts_groups else 0, rows.between(0, head), rows.between(tail, n), head, n - tail,
         rows.groups_before(np.array([tail])).item() if counts_groups else 0,
-        {wanted: rows.before(n, wanted, summarise) for wanted in asked},
-        {wanted: rows.before(tail, wanted, summarise) for wanted in asked},
-        {wanted: rows.behind(head, wanted, summarise) for wanted in asked},
+        {wanted: rows.before(n, wanted, summarise) for wanted in requested},
+        {wanted: rows.before(tail, wanted, summarise) for wanted in requested},
+        {wanted: rows.after(head, wanted, summarise) for wanted in requested},
     )  # fmt: skip
 
 
-def around(ranges: Sequence[RangePartition]) -> Iterator[Around]:
+def surroundings_of(ranges: Sequence[RangeSummary]) -> Iterator[Surroundings]:
     """Yield what surrounds each of a partition's ranges, given in their order.
 
     Of those next to it the rows are needed that rows elsewhere look at; where these are all, the next ones' too.
     """
     total = sum(one.rows for one in ranges)
-    asked = list(ranges[0].whole) if ranges else []
+    requested = list(ranges[0].whole) if ranges else []
     rows, groups = _running([one.rows for one in ranges]), _running([one.groups for one in ranges])
     whole_head = [one.head_rows == one.rows for one in ranges]
     whole_tail = [one.tail_rows == one.rows for one in ranges]
@@ -136,13 +136,13 @@ def around(ranges: Sequence[RangePartition]) -> Iterator[Around]:
         high = number + 1
         while high < len(ranges) and (high == number + 1 or whole_head[high - 1]):
             high += 1
-        before, behind = ranges[low:number], ranges[number + 1 : high]
+        before, after = ranges[low:number], ranges[number + 1 : high]
         skipped = ranges[low].rows - ranges[low].tail_rows if before else 0
         skipped_groups = ranges[low].groups_before_tail if before else 0
-        front = {w: [*(s.whole[w] for s in ranges[:low]), *(s.before_tail[w] for s in before[:1])] for w in asked}
-        back = {w: [*(s.behind_head[w] for s in behind[-1:]), *(s.whole[w] for s in ranges[high:])] for w in asked}
-        yield Around(
-            tuple(s.tail for s in before), tuple(s.head for s in behind),
+        front = {w: [*(s.whole[w] for s in ranges[:low]), *(s.before_tail[w] for s in before[:1])] for w in requested}
+        back = {w: [*(s.after_head[w] for s in after[-1:]), *(s.whole[w] for s in ranges[high:])] for w in requested}
+        yield Surroundings(
+            tuple(s.tail for s in before), tuple(s.head for s in after),
             rows[low] + skipped, groups[low] + skipped_groups, total,
             {w: together(w, values) for w, values in front.items()},
             {w: together(w, values) for w, values in back.items()},
@@ -160,22 +160,22 @@ def _running(counts: Sequence[int]) -> list[int]:
 def values_of(
     windows: Windows,
     types: Sequence[DType],
-    ranges: Sequence[tuple[OrderIndex, Around]],
+    ranges: Sequence[tuple[OrderIndex, Surroundings]],
     interner: Interner,
 ) -> tuple[Codes, Codes]:
     """Return the rows of ranges in their order, with the calls' values; `CallError` has the codes of a row."""
     reach = Reach.of(windows, types)
     assert reach is not None
-    cuts = [
-        Cut(
-            [*beside.before, *rows.parts(), *beside.behind], sum(piece.shape[1] for piece in beside.before), len(rows),
-            beside.total, beside.rows_before, beside.groups_before, beside.of_rows_before.__getitem__,
-            beside.of_rows_behind.__getitem__,
+    excerpts = [
+        Excerpt(
+            [*near.before, *rows.chunks(), *near.after], sum(codes.shape[1] for codes in near.before), len(rows),
+            near.total, near.rows_before, near.groups_before, near.of_rows_before.__getitem__,
+            near.of_rows_after.__getitem__,
         )
-        for rows, beside in ranges
+        for rows, near in ranges
     ]  # fmt: skip
     try:
-        return Evaluator(windows, types, reach, interner, ()).values_of(cuts)
+        return Evaluator(windows, types, reach, interner, ()).values_of(excerpts)
     except CallError as error:
-        (row,) = Pieces([piece for cut in cuts for piece in cut.pieces]).take(np.array([error.row])).T
+        (row,) = Concatenated([codes for excerpt in excerpts for codes in excerpt.slices]).take(np.array([error.row])).T
         raise CallError(error.call, row, error.reason) from None

@@ -24,7 +24,7 @@ from tidemill.renderer.embedded.windows.chunks import Changed, Edits
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 
 ROWS: Final = 32
-"""Rows looked at, before edits and after, up to which values are worked out so."""
+"""Rows looked at, before edits and after, up to which values are computed so."""
 _TOO_LARGE: Final = -(2**64)
 """Stands for a sum that has no code."""
 
@@ -32,7 +32,7 @@ _Row: TypeAlias = list[int]
 _Code: TypeAlias = Callable[[Sequence[int]], int]
 """Finds the code of an aggregate of a frame's values, which are whole numbers."""
 _Rank: TypeAlias = Callable[[int, int, int, int], int]
-"""Finds a rank from the places of a row and of its first peer, the peer groups up to it, and the number of rows."""
+"""Finds a rank from the positions of a row and of its first peer, the peer groups up to it, and the number of rows."""
 
 
 class _Seen(NamedTuple):
@@ -40,11 +40,11 @@ class _Seen(NamedTuple):
 
     rows: list[_Row]
     wanted: range
-    """Which of them have their values asked for."""
+    """Which of them are evaluated."""
     total: int
     """How many rows the partition has."""
     ranked: list[tuple[int, int, int]]
-    """The place of each row wanted, that of its first peer, and the peer groups up to it."""
+    """The position of each row wanted, that of its first peer, and the peer groups up to it."""
 
 
 class _Framed(NamedTuple):
@@ -58,8 +58,8 @@ class _Framed(NamedTuple):
     def codes(self, seen: _Seen) -> list[int]:
         column = [row[self.column] for row in seen.rows]
         found: list[int] = []
-        for place in seen.wanted:
-            values = column[max(place + self.low, 0) : max(place + self.high + 1, 0)]
+        for position in seen.wanted:
+            values = column[max(position + self.low, 0) : max(position + self.high + 1, 0)]
             found.append(self.code([v for v in values if v != NULL] if NULL in values else values))
         return found
 
@@ -74,7 +74,7 @@ class _Ranking(NamedTuple):
 
 
 class Scalar:
-    """Calls that can be worked out row by row."""
+    """Calls that can be computed row by row."""
 
     def __init__(
         self, calls: Sequence[_Framed | _Ranking], order: Sequence[OrderColumn], dtype: DType, reach: Reach, kept: Ints
@@ -94,14 +94,14 @@ class Scalar:
 
     def changed(self, index: OrderIndex, edits: Edits) -> Changed | None:
         """Return how rows change when edits are made; None where not a few are looked at, or a sum is too large."""
-        if len(edits.places) > ROWS:
+        if len(edits.positions) > ROWS:
             return None
         reach, size, (before, after) = self._reach, index.size, self._reach.rows
-        places, copies = edits.places.tolist(), edits.copies.tolist()
+        positions, copies = edits.positions.tolist(), edits.copies.tolist()
         if not self._has_ranks:  # then the bounds are arithmetic
-            low, high = max(places[0] - after, 0), min(places[-1] - min(copies[-1], 0) + before, size)
+            low, high = max(positions[0] - after, 0), min(positions[-1] - min(copies[-1], 0) + before, size)
             first, end = max(low - before, 0), min(high + after, size)
-        elif places[-1] - places[0] > ROWS or (reach.counts_rows and sum(copies) and size - places[0] > ROWS):
+        elif positions[-1] - positions[0] > ROWS or (reach.counts_rows and sum(copies) and size - positions[0] > ROWS):
             return None
         else:
             runs = affected(index, edits, reach, self._by, self._dtype)
@@ -110,35 +110,39 @@ class Scalar:
         if 2 * (end - first) + shift > ROWS:
             return None
         groups = index.groups_before(np.array([first])).item() if reach.counts_groups else 0
-        old = [row for piece in index.pieces(first, end) for row in piece.T.tolist()]
-        new = _edited(old, [*zip([place - first for place in places], edits.rows.T.tolist(), copies, strict=True)])
+        old = [row for codes in index.slices(first, end) for row in codes.T.tolist()]
+        new = _edited(
+            old, [*zip([position - first for position in positions], edits.rows.T.tolist(), copies, strict=True)]
+        )
         valued = self._valued(old, range(low - first, high - first), first, groups, size)
         new_valued = self._valued(new, range(low - first, high - first + shift), first, groups, size + shift)
         if valued is None or new_valued is None:
             return None
-        gone, come = _differing(valued, new_valued, [(place - low, n) for place, n in zip(places, copies, strict=True)])
+        gone, come = _differing(
+            valued, new_valued, [(position - low, n) for position, n in zip(positions, copies, strict=True)]
+        )
         return Changed(self._block([*gone, *come]), len(gone))
 
     def _valued(self, rows: list[_Row], wanted: range, before: int, groups: int, total: int) -> list[_Row] | None:
-        """Return the rows wanted with the values of calls behind their codes; None where a sum is too large.
+        """Return the rows wanted with the values of calls after their codes; None where a sum is too large.
 
-        So many rows and peer groups are before them, of so many in all; the first one begins a peer group.
+        ``before`` rows and ``groups`` peer groups are before them, of ``total`` rows; the first begins a peer group.
         """
         ranked = self._ranked(rows[: wanted.stop], before, groups)[wanted.start :] if self._has_ranks else []
         seen = _Seen(rows, wanted, total, ranked)
         values = [call.codes(seen) for call in self._calls]
         if any(_TOO_LARGE in codes for codes in values):
             return None
-        return [[*rows[place], *codes] for place, codes in zip(wanted, zip(*values, strict=True), strict=True)]
+        return [[*rows[position], *codes] for position, codes in zip(wanted, zip(*values, strict=True), strict=True)]
 
     def _ranked(self, rows: list[_Row], before: int, groups: int) -> list[tuple[int, int, int]]:
         found: list[tuple[int, int, int]] = []
         start, last = 0, list[int]()
-        for place, row in enumerate(rows, before):
+        for position, row in enumerate(rows, before):
             value = [row[column] for column in self._peers]
             if value != last:
-                start, groups, last = place, groups + 1, value
-            found.append((place, start, groups))
+                start, groups, last = position, groups + 1, value
+            found.append((position, start, groups))
         return found
 
     def _block(self, rows: Sequence[_Row]) -> Codes:
@@ -149,13 +153,13 @@ class Scalar:
 
 
 def _edited(rows: list[_Row], edits: Sequence[tuple[int, _Row, int]]) -> list[_Row]:
-    """Return rows with edits made at places among them."""
+    """Return rows with edits made at positions among them."""
     found: list[_Row] = []
     done = 0
-    for place, row, copies in edits:
-        found += rows[done:place]
+    for position, row, copies in edits:
+        found += rows[done:position]
         found += [row] * copies  # of fewer than none, none
-        done = place - min(copies, 0)
+        done = position - min(copies, 0)
     return found + rows[done:]
 
 
@@ -165,16 +169,16 @@ def _differing(
     """Return rows that go, or come, or have other values; between edits the rows before are those after, one by one."""
     gone, come = list[_Row](), list[_Row]()
     old = new = 0
-    for place, copies in (*edits, (len(before), 0)):
-        for one, other in zip(before[old:place], after[new : new + place - old], strict=True):
+    for position, copies in (*edits, (len(before), 0)):
+        for one, other in zip(before[old:position], after[new : new + position - old], strict=True):
             if one != other:
                 gone.append(one)
                 come.append(other)
-        new += place - old
+        new += position - old
         fewer, more = max(-copies, 0), max(copies, 0)
-        gone += before[place : place + fewer]
+        gone += before[position : position + fewer]
         come += after[new : new + more]
-        old, new = place + fewer, new + more
+        old, new = position + fewer, new + more
     return gone, come
 
 
@@ -237,14 +241,14 @@ def _only(values: Sequence[int]) -> int:
 _CODES: Final[dict[str, _Code]] = {"count": len, "sum": _sum, "avg": _avg, "min": _least, "max": _greatest}
 
 
-def _bucket(buckets: int, place: int, _peers: int, _groups: int, total: int) -> int:
+def _bucket(buckets: int, position: int, _peers: int, _groups: int, total: int) -> int:
     size, larger = divmod(total, buckets)
     in_larger = larger * (size + 1)
-    return 1 + (place // (size + 1) if place < in_larger else larger + (place - in_larger) // size)
+    return 1 + (position // (size + 1) if position < in_larger else larger + (position - in_larger) // size)
 
 
 _RANKS: Final[dict[str, _Rank]] = {
-    "row_number": lambda place, _peers, _groups, _total: place + 1,
-    "rank": lambda _place, peers, _groups, _total: peers + 1,
-    "dense_rank": lambda _place, _peers, groups, _total: groups,
+    "row_number": lambda position, _peers, _groups, _total: position + 1,
+    "rank": lambda _position, peers, _groups, _total: peers + 1,
+    "dense_rank": lambda _position, _peers, groups, _total: groups,
 }

@@ -1,6 +1,6 @@
 """Mergeable summaries of row ranges: counts, exact sums, extremes, and the values at an end.
 
-The rows of a large partition before those that are cut out, or behind them, are not looked at one by one: a frame that
+The rows of a large partition before those of an excerpt, or after them, are not looked at one by one: a frame that
 has all of them needs their number, their exact sum, or their least or greatest value.
 """
 
@@ -44,12 +44,12 @@ class Summary(NamedTuple):
     """A kind of summary of a column."""
 
     kind: str
-    """``known`` counts values, ``some`` is 1 where there are any; ``whole`` and ``floats`` add them up.
+    """``non-null`` counts values, ``some`` is 1 where there are any; ``whole`` and ``floats`` add them up.
 
     ``squares`` and ``floats squared`` add up their squares. ``least`` and ``greatest`` are codes, NULL for none, or an
     `Extreme` of types whose codes are not in the order of the values.
-    ``first`` and ``last`` are tuples of some codes, from an end on; ``first known`` and ``last known`` of such as are
-    not NULL.
+    ``first`` and ``last`` are tuples of some codes, from an end on; ``first non-null`` and ``last non-null`` of those
+    that are not NULL.
     """
     column: int
     most: int = 1
@@ -76,7 +76,7 @@ def summariser(types: Sequence[DType] | Mapping[int, DType], interner: Interner)
     def summarise(wanted: Summary, codes: Ints) -> Any:
         if wanted.kind not in _ENDS:
             return _OF_ROWS[wanted.kind](codes, types[wanted.column], interner)
-        if wanted.kind in ("first known", "last known"):
+        if wanted.kind in ("first non-null", "last non-null"):
             codes = codes.compress(codes != NULL)
         return tuple(_ENDS[wanted.kind](codes, wanted.most).tolist())
 
@@ -106,20 +106,20 @@ class RunningSummaries:
         self._of_first: dict[Summary, list[Any]] = {}
 
     def of(self, wanted: Summary, count: int, part: Callable[[int], Any]) -> list[Any]:
-        """Return the summary of so many parts, of each of which a function gives one, as a list; empty for none."""
-        known = self._of_first.setdefault(wanted, [])
-        while len(known) < count:
-            pair = [*known[-1:], part(len(known))]
-            known.append(together(wanted, pair[::-1] if self._backwards else pair))
-        return known[count - 1 : count] if count else []
+        """Return the summary of ``count`` parts, each summarised by a function, as a list; empty for none."""
+        cached = self._of_first.setdefault(wanted, [])
+        while len(cached) < count:
+            pair = [*cached[-1:], part(len(cached))]
+            cached.append(together(wanted, pair[::-1] if self._backwards else pair))
+        return cached[count - 1 : count] if count else []
 
     def forget(self, count: int) -> None:
-        """Forget the summaries of more than so many parts."""
-        for known in self._of_first.values():
-            del known[count:]
+        """Forget the summaries of more than ``count`` parts."""
+        for cached in self._of_first.values():
+            del cached[count:]
 
 
-def _known(codes: Ints, _dtype: DType, _interner: Interner) -> int:
+def _non_null(codes: Ints, _dtype: DType, _interner: Interner) -> int:
     return int(np.count_nonzero(codes != NULL))
 
 
@@ -156,21 +156,21 @@ def _floats(codes: Ints, _dtype: DType, _interner: Interner, *, squared: bool = 
 
 
 def _least(codes: Ints, dtype: DType, interner: Interner) -> int | Extreme:
-    known = codes.compress(codes != NULL)
-    if has_codes_in_order(dtype) or not len(known):
-        return int(known.min()) if len(known) else NULL
-    numbers = leading_numbers(known, dtype, interner)
-    return min(_extremes(known.compress(numbers == numbers.min()), dtype, interner))
+    values = codes.compress(codes != NULL)
+    if has_codes_in_order(dtype) or not len(values):
+        return int(values.min()) if len(values) else NULL
+    numbers = leading_numbers(values, dtype, interner)
+    return min(_extremes(values.compress(numbers == numbers.min()), dtype, interner))
 
 
 def _greatest(codes: Ints, dtype: DType, interner: Interner) -> int | Extreme:
     if has_codes_in_order(dtype):
         return int(codes.max(initial=NULL))  # NULL is the least there is
-    known = codes.compress(codes != NULL)
-    if not len(known):
+    values = codes.compress(codes != NULL)
+    if not len(values):
         return NULL
-    numbers = leading_numbers(known, dtype, interner)
-    return max(_extremes(known.compress(numbers == numbers.max()), dtype, interner))
+    numbers = leading_numbers(values, dtype, interner)
+    return max(_extremes(values.compress(numbers == numbers.max()), dtype, interner))
 
 
 def _extremes(codes: Ints, dtype: DType, interner: Interner) -> Iterator[Extreme]:
@@ -179,7 +179,7 @@ def _extremes(codes: Ints, dtype: DType, interner: Interner) -> Iterator[Extreme
 
 
 _OF_ROWS: Final[dict[str, Callable[[Ints, DType, Interner], Value]]] = {
-    "known": _known, "some": _some, "whole": _whole, "squares": _squares, "floats": _floats,
+    "non-null": _non_null, "some": _some, "whole": _whole, "squares": _squares, "floats": _floats,
     "floats squared": partial(_floats, squared=True), "least": _least, "greatest": _greatest,
 }  # fmt: skip
 
@@ -193,12 +193,12 @@ def _last(codes: Any, count: int) -> Any:
 
 
 _ENDS: Final[dict[str, Callable[[Any, int], Any]]] = {
-    "first": _first, "first known": _first, "last": _last, "last known": _last,
+    "first": _first, "first non-null": _first, "last": _last, "last non-null": _last,
 }  # fmt: skip
 
 
 _TOGETHER: Final[dict[str, Callable[[Iterable[Any]], Any]]] = {
-    "known": sum,
+    "non-null": sum,
     "some": partial(max, default=0),
     "whole": sum,
     "squares": sum,

@@ -38,9 +38,9 @@ class Spark:
     ``state``, a folder of the driver's machine, makes a run durable, ``checkpoint_every`` says how many steps going on
     repeats, and ``in_memory`` how many updates of state are held in memory: all as with `Embedded`.
 
-    A DataFrame of more than ``in_driver`` rows that is inserted or deleted does not come to the driver: the step that
-    takes it is rendered onto DataFrames and runs on the executors, which read the state and write additions to it, so
-    the folder has to be one that they see. The DataFrame is computed when it is put in (what is below a shuffle twice,
+    A DataFrame of more than ``in_driver`` rows that is inserted or deleted is not collected: the step that takes it is
+    rendered onto DataFrames and runs on the executors, which read the state and write additions to it, so the folder
+    has to be one that they see. The DataFrame is computed when it is put in (what is below a shuffle twice,
     since its first rows are fetched before). With ``in_driver=0`` every step runs so, where it can. What such a step
     makes for later ones is pending in the driver's memory: updates and times where two times join to one that does not
     close yet, what `delay` moves, what is ahead of other inputs. The same holds for inputs with a key: the executors

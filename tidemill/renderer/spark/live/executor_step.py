@@ -1,8 +1,8 @@
 """A step of a live run, taken by the executors where changes are large, and by the driver where they are small.
 
-It goes through the operators in their order. One that only small changes come to is run by the embedded engine, as in
-any step. One that a large change comes to is rendered onto DataFrames, with what its arrangements hold on the disk; if
-its output is known to be small, that goes to the operators behind it in the driver. Sums of whole numbers are made
+It goes through the operators in their order. One that only small changes reach is run by the embedded engine, as in
+any step. One that a large change reaches is rendered onto DataFrames, with what its arrangements hold on the disk; if
+its output is known to be small, that goes to the operators after it in the driver. Sums of whole numbers are made
 small by Spark and put together in the driver. A loop is run as a whole, by the one or the other. Updates and times for
 later steps are pending where they are in any step: at the ports of the operators in the driver.
 """
@@ -93,12 +93,12 @@ class ExecutorStep(Step):
         self._additions: dict[str, list[DataFrame]] = defaultdict(list)
         """Updates to be written below arrangements, by the names of these."""
         self._shared_files: dict[str, tuple[Input, tuple[int, ...]]] = {}
-        """Arrangements that share an input's files, since just its updates come to them, and their columns of these."""
+        """Arrangements that share an input's files, since just its updates reach them, and their columns of these."""
         self._affected = affected(self._graph, [n.id for n, frame in given.items() if frame is not None])
         """The nodes that executors may have to compute."""
 
     def run(self) -> None:
-        """Take the changes, and what else came to the operators."""
+        """Take the changes, and what else reached the operators."""
         super().run()
         added: dict[str, list[SpillFile]] = {n: self._spilled.write(n, frames) for n, frames in self._additions.items()}
         for name, (source, picked) in self._shared_files.items():
@@ -120,7 +120,7 @@ class ExecutorStep(Step):
             operator.publish(self._spilled.block(_spine(output), files))
 
     def _begin(self) -> None:
-        """Look up what the operators hold that a large change may come to."""
+        """Look up what the operators hold that a large change may reach."""
         for node in self._affected:
             if isinstance(node, Join):
                 for side in (0, 1):
@@ -175,7 +175,7 @@ class ExecutorStep(Step):
             operator.run()
 
     def _render(self, node: Node) -> None:
-        """Run an operator on the executors; or in the driver where Spark makes little of what comes to it."""
+        """Run an operator on the executors; or in the driver where Spark gains little from its input."""
         operator = self._compiled.operators[node]
         if isinstance(node, (Watermark, SortBuffer, LateRows)):
             self._sort_out_in_driver(node)
@@ -193,7 +193,7 @@ class ExecutorStep(Step):
         self.deltas[node] = self._shared(node, self._delta(node, ()), ())
 
     def _handed_to_driver(self, node: Node, frame: Frame | None) -> Frame | None:
-        """Give a change that is known to be small to the operators behind it in the driver; return one that is not."""
+        """Give a change that is known to be small to the operators after it in the driver; return one that is not."""
         if isinstance(node, Leave) and frame is not None:
             frame = materialised(frame)
         if frame is None or frame.rows is None or frame.rows > self._in_driver:
@@ -343,7 +343,7 @@ class ExecutorStep(Step):
         return super()._delta(node, now)
 
     def _has_driver_updates(self, node: Node, source: Node) -> bool:
-        """Return whether updates in the driver came to an arrangement, besides those in files."""
+        """Return whether updates in the driver reached an arrangement, besides those in files."""
         return (source, 0, ()) in self._driver_updates or (node, 0, ()) in self._driver_updates
 
     def _arranged_in_driver(self, node: Node, frame: Frame, now: Round) -> bool:

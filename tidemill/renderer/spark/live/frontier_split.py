@@ -77,7 +77,7 @@ class FrontierSplit:
         return found
 
     def _may_be_beyond(self, node: Node, floor: Antichain) -> bool:
-        """Return whether a node may give updates beyond a frontier, when what came to it is not beyond its own."""
+        """Return whether a node may give updates beyond a frontier, when its input is not beyond its own."""
         if isinstance(node, Retime) or (isinstance(node, Join) and self._compiled.schedule.users > 1):
             return True
         source = self._feedback[node] if isinstance(node, Variable) else node

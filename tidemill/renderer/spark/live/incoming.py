@@ -1,4 +1,4 @@
-"""DataFrames put into a run: small ones come to the driver, of large ones the columns that are read go to files."""
+"""DataFrames put into a run: small ones are collected; of large ones, the columns that are read go to files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ INVALID: Final = "odd"
 
 
 def collected_if_few(data: Any, most: int) -> pa.Table | None:
-    """Return a DataFrame's rows as a table, where there are at most so many, and the driver may fetch as many bytes."""
+    """Return a DataFrame's rows as a table, where they are at most ``most``, and the driver may fetch as many bytes."""
     most = min(most, _FEW)
     try:
         table = data.limit(most + 1).toArrow()

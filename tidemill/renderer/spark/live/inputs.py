@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class SparkDataFrames:
-    """See `DataFrames`. Those of few rows come to the driver; of large ones what is read is written to files."""
+    """See `DataFrames`. Those of few rows are collected; of large ones what is read is written to files."""
 
     def __init__(self, spark: SparkSession, state: State, in_driver: int) -> None:
         self._spark = spark

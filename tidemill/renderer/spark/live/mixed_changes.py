@@ -34,7 +34,7 @@ from tidemill.renderer.spark.frames import DIFF, times
 from tidemill.renderer.spark.live.incoming import INVALID, files_of_valid
 from tidemill.renderer.spark.live.state_files import read_files, remove_files, write_files
 
-_MOST: Final = 100
+_MOST_TIMES: Final = 100
 """Times with their diffs that a large DataFrame may have: each of them is files of its own, which steps read."""
 
 OpenTimes: TypeAlias = Callable[[npt.NDArray[np.int64]], list[Time]]
@@ -81,12 +81,12 @@ class Mixed:
         """Return what is alike, in other files. Of a feed's rows of one key at one time the last is left."""
         node, alike = self.node, [*times(self.node.scope.coordinates), "w0"]
         data = read_files(self.spark, self.store, self._layout, self.files)
-        several = data.select(*alike).distinct().limit(_MOST + 1).collect()
-        if len(several) > _MOST:
+        several = data.select(*alike).distinct().limit(_MOST_TIMES + 1).collect()
+        if len(several) > _MOST_TIMES:
             msg = (
-                f"{node.where}: a DataFrame of {self.rows} rows with more than {_MOST} different times and diffs: put "
-                "in fewer of them at once, or have it come to the driver, as with in_driver= of as many rows; "
-                "tm.render takes whole histories"
+                f"{node.where}: a DataFrame of {self.rows} rows with more than {_MOST_TIMES} different times and "
+                "diffs: put in fewer of them at once, or have it collected on the driver, as with in_driver= of as "
+                "many rows; tm.render takes whole histories"
             )
             raise EngineError(msg)
         open_times(np.array(several, np.int64)[:, :-1])

@@ -60,7 +60,7 @@ class Outputs:
         self.fresh = {}
 
     def tidy(self) -> None:
-        """Add up changes that were not read at times that nobody tells apart, where they are many."""
+        """Add up changes that were not read at times that nobody distinguishes, where they are many."""
         for output in list(self._unread):
             self._fold(output)
 

@@ -1,4 +1,4 @@
-"""Contents and changes of outputs that stay on the disk, and come to the driver only when they are looked at."""
+"""Contents and changes of outputs that stay on the disk, and are collected only when they are looked at."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class SpilledState:
     store: SpillFolder
     spines: Mapping[str, Spine]
     in_driver: int
-    """Up to so many rows are worth computing in the driver."""
+    """How many rows are worth computing in the driver, at most."""
     largest: defaultdict[Node, LargestPartition]
     """How large the partitions of windows are, which is remembered from step to step."""
 

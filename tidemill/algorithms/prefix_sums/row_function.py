@@ -1,4 +1,4 @@
-"""A Python function called for each row of a collection, and columns as Arrow or as Python values."""
+"""A column computed by a Python function that is called for each row."""
 
 from __future__ import annotations
 
@@ -9,32 +9,24 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidemill.boundary.rows import python_values as arrow_values
+from tidemill.algorithms.prefix_sums.columns import column_values
 from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
+from tidemill.expressions.table_functions import Column, Ints, TableFunction
 
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
 
 
-def each_value(rows: Collection, function: Callable[..., Any], arguments: Sequence[str], result: Field) -> Collection:
+def with_row_function(
+    rows: Collection, function: Callable[..., Any], arguments: Sequence[str], result: Field
+) -> Collection:
     """Return the rows with one more column: what a pure function returns for these columns."""
-    return apply_table(rows, _Each(function, result), arguments, keep=rows.schema.names)
-
-
-def arrow_of(column: Column) -> pa.Array:
-    """Return a column as an Arrow array."""
-    return column.to_arrow() if isinstance(column, ListColumn) else column
-
-
-def python_values(column: Column) -> list[Any]:
-    """Return the values of a column as Python's, lists as tuples."""
-    return arrow_values(arrow_of(column))
+    return apply_table(rows, _RowFunction(function, result), arguments, keep=rows.schema.names)
 
 
 @attrs.frozen
-class _Each(TableFunction):
+class _RowFunction(TableFunction):
     function: Callable[..., Any]
     result: Field
 
@@ -50,5 +42,5 @@ class _Each(TableFunction):
         return [(self.function(*arguments),)]
 
     def columns(self, *arguments: Any) -> tuple[Ints, Sequence[Column]]:
-        made = list(map(self.function, *map(python_values, arguments)))
+        made = list(map(self.function, *map(column_values, arguments)))
         return np.arange(len(made)), [pa.array(made, self.result.dtype.arrow)]
