@@ -51,9 +51,10 @@ _DAMAGED: Final = (
 class Arrays(Mapping[str, Any]):
     """The arrays of a file, each of which is read when it is asked for: nobody need hold them all at once."""
 
-    def __init__(self, path: Path, file: IO[bytes], names: Iterable[str]) -> None:
+    def __init__(self, path: Path, file: IO[bytes], names: Iterable[str], columns: Iterable[int] = ()) -> None:
         self._path = path
         self._names = dict.fromkeys(names)
+        self._columns = dict(zip(self._names, columns, strict=False))  # none where they were not written down yet
         self._archive = zipfile.ZipFile(file)
         self.close = weakref.finalize(self, file.close)
         """Let go of the file; more than once does no harm."""
@@ -68,6 +69,8 @@ class Arrays(Mapping[str, Any]):
 
     def columns(self, name: str) -> int:
         """Return how many columns a matrix has, without reading all of it."""
+        if name in self._columns:
+            return self._columns[name]
         try:
             with self._archive.open(f"{name}.npy") as member:
                 np.lib.format.read_magic(member)
@@ -119,7 +122,7 @@ def read(path: Path, checksum: str | None = None, *, later: bool = False) -> tup
             with zipfile.ZipFile(file) as archive:
                 manifest = json.loads(archive.read(_MANIFEST))
             _check_version(path, manifest)
-            arrays = Arrays(path, file, manifest["arrays"])
+            arrays = Arrays(path, file, manifest["arrays"], manifest.get("columns", ()))
             stack.pop_all()  # it stays open for these
             return manifest["header"], arrays
     except FileNotFoundError:
@@ -135,7 +138,7 @@ def _unreadable(path: Path, error: Exception) -> StateError:
 
 
 def _write_members(file: Any, header: Mapping[str, Any], arrays: Iterable[tuple[str, Any]]) -> None:
-    names = []
+    columns: dict[str, int] = {}
     # Interrupted in a member, the zip would raise something else as it is closed: Ctrl-C comes between them.
     with deferred(), zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, given in _between(arrays):
@@ -143,8 +146,9 @@ def _write_members(file: Any, header: Mapping[str, Any], arrays: Iterable[tuple[
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array_header_1_0(member, np.lib.format.header_data_from_array_1_0(array))
                 member.write(array.data)
-            names.append(name)
-        manifest = {"format": FORMAT, "version": VERSION, "header": header, "arrays": names}
+            columns[name] = array.shape[-1]
+        lists = {"arrays": [*columns], "columns": [*columns.values()]}
+        manifest = {"format": FORMAT, "version": VERSION, "header": header, **lists}
         archive.writestr(_MANIFEST, json.dumps(manifest))
 
 
