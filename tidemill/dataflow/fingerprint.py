@@ -1,4 +1,4 @@
-"""What makes two graphs the same dataflow, whatever lines they were written on."""
+"""Fingerprints: equal for graphs that are the same dataflow, whatever lines they were written on."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def is_same_dataflow(saved: Sequence[str], functions: Mapping[str, Any] | None, 
 
 
 class Prints:
-    """What is known of functions, of each computed once."""
+    """The digests of functions, each computed once."""
 
     def __init__(self) -> None:
         self._known: dict[int, FunctionPrint] = {}

@@ -17,7 +17,7 @@ from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Frame, Offset
 
 @attrs.frozen
 class Band:
-    """What pairs of rows of one collection have in common: equal values in some columns, near ones in another."""
+    """A condition on pairs of rows of one collection: equal values in some columns, near ones in another."""
 
     keys: tuple[int, ...]
     not_null: frozenset[int]

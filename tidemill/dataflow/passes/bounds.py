@@ -49,7 +49,7 @@ class Limit:
     """A value that grows with the time: what a mark shows, and what is then made of it."""
 
     mark: Watermark | OrderedDynamicFilter
-    """What shows it: a watermark, or a filter by a clock, for the value of its clock."""
+    """Its source: a watermark, or a filter by a clock, for the value of its clock."""
     column: int
     """Which column of the watermark, or of the clock, that is."""
     steps: tuple[int | Bound, ...] = ()
@@ -93,7 +93,7 @@ _MOST_LIMITS: Final = 8
 
 @attrs.frozen
 class ColumnBounds:
-    """What is known of the rows that a node gives."""
+    """The bounds of the rows that a node gives."""
 
     columns: ByColumn = attrs.Factory(dict)
     """At each time no row comes, and none goes, whose value of the column is below what the limits were before."""

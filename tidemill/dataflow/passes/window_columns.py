@@ -20,7 +20,7 @@ _WORTH_A_HASH: Final = 2
 
 @attrs.frozen
 class Kept:
-    """What is left of a window."""
+    """The calls and columns that are left of a window."""
 
     calls: tuple[int, ...]
     columns: tuple[int, ...]

@@ -45,7 +45,7 @@ _DAMAGED: Final = (
     RuntimeError,
     OverflowError,
 )
-"""What comes of a zip in which some byte is another one: its method of compression, its flag of encryption, ..."""
+"""Errors of a zip in which some byte is another one: its method of compression, its flag of encryption, ..."""
 
 
 class Arrays(Mapping[str, Any]):

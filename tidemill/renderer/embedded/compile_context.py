@@ -1,4 +1,4 @@
-"""What an operator may ask of the operators that are made before it."""
+"""The operators that are made before an operator, as it may use them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 
 
 class CompileContext(Protocol):
-    """What a new operator may ask of what is made so far."""
+    """The operators made so far, for the one being made."""
 
     interner: Interner
 

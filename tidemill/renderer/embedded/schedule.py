@@ -35,7 +35,7 @@ Round: TypeAlias = tuple[int, ...]
 
 
 class Schedule:
-    """What the operators of a run share: the shape of times, the transaction of the current step, pending updates."""
+    """The shared state of a run's operators: the shape of times, the current step's transaction, pending updates."""
 
     def __init__(self, users: int, frontier_of: Callable[[Node], Frontier]) -> None:
         self.users = users
@@ -45,7 +45,7 @@ class Schedule:
         self.frontiers_differ = False
         """Whether operators differ in their frontiers, before or after the current step."""
         self.transaction = Transaction()
-        """What the current step has changed."""
+        """The changes of the current step."""
         self.pending: dict[Port, None] = {}
         """The ports with pending updates."""
         self.running: tuple[Operator, float] | None = None
@@ -53,7 +53,7 @@ class Schedule:
         self.tracer: Tracer | None = None
         """Takes down what operators do, while events are logged."""
         self.asked: Callable[[], None] | None = None
-        """What somebody who watches has asked for: done before the next operator's turn, by the thread of the step."""
+        """A request of somebody who watches: done before the next operator's turn, by the thread of the step."""
         self.kept_since: Antichain | None = None
         """Times beyond it stay distinguishable for operators to come, which are loaded; None where none are to come."""
         self.most_pairs: int | None = None
@@ -276,7 +276,7 @@ class Port:
 
     @property
     def rounds(self) -> dict[Round, list[UpdateArray]]:
-        """What is there for this step, by the rounds that it is of."""
+        """The updates of this step, by their rounds."""
         now = self.operator.region.now
         if self._rows is not None:
             self._stack_rows()

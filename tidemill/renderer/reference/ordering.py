@@ -28,7 +28,7 @@ def _rank(value: Any, by: OrderColumn) -> Any:
 
 @functools.total_ordering
 class _Descending:
-    """What sorts the other way round."""
+    """A key that sorts the other way round."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

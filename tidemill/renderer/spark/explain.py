@@ -1,4 +1,4 @@
-"""What Spark is asked to do for a graph, as text: the plan of each job of a rendering, without running any.
+"""The explanation of a graph on Spark, as text: the plan of each job of a rendering, without running any.
 
 The step walks the graph as ever, but each job is noted instead of run, and its result replaced by a stand-in of ten
 million rows, so that Spark plans as it does for large data. Loops end after their second round, which has what every

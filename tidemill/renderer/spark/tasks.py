@@ -1,4 +1,4 @@
-"""What is sent to executors: work on batches, which meet it in the same types whatever the session's settings."""
+"""Tasks for executors: work on batches, which meet it in the same types whatever the session's settings."""
 
 from __future__ import annotations
 

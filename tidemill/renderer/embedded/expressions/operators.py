@@ -1,4 +1,4 @@
-"""What operators do to Arrow columns: comparison, arithmetic, bits, CASE and its like."""
+"""Operators over Arrow columns: comparison, arithmetic, bits, CASE and its like."""
 
 from __future__ import annotations
 

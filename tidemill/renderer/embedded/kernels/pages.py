@@ -46,7 +46,7 @@ class _Stretch(NamedTuple):
 
 
 class _Place:
-    """What an array in pages rests on: once no array does, these are free."""
+    """The base of arrays in pages: once no array has it, these are free."""
 
     __slots__ = ("__array_interface__", "stretch")
 
@@ -159,7 +159,7 @@ class Reuse:
 
 
 class _Here(threading.local):
-    """What holds for a thread."""
+    """The pages that a thread may reuse."""
 
     reuse: ReferenceType[Reuse] | None = None
     """Nobody but the step holds it: where Ctrl-C comes as that ends, nothing stays behind."""

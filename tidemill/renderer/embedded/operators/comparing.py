@@ -33,7 +33,7 @@ class Comparison(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What comparisons are, for some rows."""
+    """The values of comparisons, for some rows."""
 
     each: Any
     """A row of bools for each comparison; False where NULL is compared."""

@@ -52,7 +52,7 @@ class DynamicFilterOperator(Operator):
         self._indexes = {c: self._spine(left.dtypes, order) for c, order in self._orders.items()}
         self._right = self._spine(right.dtypes, None)
         self._contents: Contents | None = None
-        """What the right side holds; None where that has to be looked up."""
+        """The contents of the right side; None where they have to be looked up."""
 
     def _spine(self, types: Sequence[Any], order: RowOrder | None) -> Spine:
         layout = UpdateLayout((), types, self.node.scope.coordinates, self.schedule.users, order=order)

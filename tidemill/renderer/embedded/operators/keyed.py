@@ -46,7 +46,7 @@ class Stored(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a keyed operator has to do in a round: its new updates, its keys, and the seeds of interesting times.
+    """The work of a keyed operator in a round: its new updates, its keys, and the seeds of interesting times.
 
     Seeds are the times of the new updates, which come first and one for one, and the pending interesting times that are
     due, of which some may be there twice. Consolidating the new updates makes fewer of them, and is a saving only.

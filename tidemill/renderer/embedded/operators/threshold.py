@@ -120,7 +120,7 @@ class ThresholdOperator(KeyedOperator):
 
 
 class UniqueCheck(ThresholdOperator):
-    """What an input declared unique goes through: raises where a count is neither 0 nor 1, and changes nothing."""
+    """The check of an input declared unique: raises where a count is neither 0 nor 1, and changes nothing."""
 
     def desired(self, keys: Codes, interesting: InterestingTimes, counts: Ints) -> Ints:
         wrong: Bools = (counts != 0) & (counts != 1)

@@ -64,7 +64,7 @@ class Numbers(Timers):
         super().__init__(operator, 1, 1)
         self._at_first = at_first
         self._known: list[int] | None = None
-        """What is held, once that was asked: each step asks."""
+        """The values held, once they were looked up, which each step does."""
 
     @property
     def waiting(self) -> int:

@@ -89,7 +89,7 @@ class Groups:
 
 
 class Shape(NamedTuple):
-    """What the spines of one Reduce have in common."""
+    """The common shape of the spines of one Reduce."""
 
     width: int
     """How many key columns, which come first."""

@@ -35,7 +35,7 @@ from tidemill.renderer.embedded.operators.interesting_times import InterestingTi
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
-from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, DesiredOutput
+from tidemill.renderer.embedded.reduce.logic import LOGICS, DesiredOutput, LogicContext
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
@@ -550,7 +550,7 @@ class WindowsLogic:
     consolidates = False
     keyed_output = True
 
-    def __init__(self, node: Reduce, windows: Windows, around: Around) -> None:
+    def __init__(self, node: Reduce, windows: Windows, around: LogicContext) -> None:
         self._node = node
         self._windows = windows
         self._interner = around.interner
@@ -590,6 +590,6 @@ class WindowsLogic:
 
 
 @LOGICS(Windows)
-def _logic(node: Reduce, around: Around) -> WindowsLogic:
+def _logic(node: Reduce, around: LogicContext) -> WindowsLogic:
     assert isinstance(node.logic, Windows)
     return WindowsLogic(node, node.logic, around)

@@ -134,13 +134,13 @@ class UpdateLayout:
     keys: tuple[int, ...]
     """Which of the codes are the key."""
     types: tuple[DType | None, ...] = attrs.field(converter=_as_tuple)
-    """What the codes stand for; None for plain numbers."""
+    """The types of the codes' values; None for plain numbers."""
     coordinates: int
     users: int
     """How many of the coordinates, the first ones, are of user time: those are compacted."""
     weights: int = 1
     order: RowOrder | None = None
-    """What updates of one hash are sorted by; None for none."""
+    """The order of updates of one hash; None for none."""
     limbs: Limbs | None = None
     """How the weights are limbs of numbers that may be beyond 64 bits; None where they are not."""
 

@@ -48,9 +48,9 @@ class PendingState(NamedTuple):
     """All that is pending."""
 
     fresh: tuple[UpdateArray | Alike, ...]
-    """What came in since the last frontier."""
+    """The updates that came in since the last frontier."""
     few: UpdateArray | None
-    """What is in no bucket yet, or was in one that a frontier reached."""
+    """The updates that are in no bucket yet, or were in one that a frontier reached."""
     earliest: Time
     """The meet of the times of these few."""
     buckets: Buckets

@@ -17,7 +17,7 @@ Key: TypeAlias = tuple[int, ...]
 
 
 class _Before(NamedTuple):
-    """What a partition was like before the step."""
+    """A partition before the step."""
 
     partition: OrderIndex | None
     """The rows that were in no spine; None for none."""
@@ -36,7 +36,7 @@ class LargePartitions:
         self._rows: dict[Key, OrderIndex] = {}
         self._copies: dict[Key, OrderIndex] = {}
         self._before: dict[Key, _Before] = {}
-        """What each partition was that the current step has changed."""
+        """The partitions that the current step has changed, as they were before."""
         self._counts: tuple[int, int] | None = None
         """How many rows and copies in memory there were between two steps, once that was asked: each step asks."""
 

@@ -1,4 +1,4 @@
-"""What the arrangements of a live run hold on the disk: executors read it, and a step adds what they write."""
+"""The arrangements of a live run on the disk: executors read it, and a step adds what they write."""
 
 from __future__ import annotations
 

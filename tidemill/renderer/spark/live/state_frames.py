@@ -25,7 +25,7 @@ from tidemill.renderer.spark.types import struct
 
 
 class OperatorState:
-    """What operators hold before a step, on the disk and in the driver, as DataFrames for the executors to read."""
+    """The state of operators before a step, on the disk and in the driver, as DataFrames for the executors to read."""
 
     def __init__(self, spark: SparkSession, compiled: Compiled, read: Callable[..., DataFrame | None]) -> None:
         self._spark = spark
