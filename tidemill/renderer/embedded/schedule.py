@@ -310,7 +310,7 @@ class Port:
         return self._rows is not None and not self._now
 
     def take_consolidated_rows(self) -> Rows | None:
-        """Return what `take_consolidated` does: as rows, if that is how it came, and consolidated."""
+        """Like `take_consolidated`: as rows, if that is how they came, and consolidated."""
         return self.take_rows() if self.consolidated and self.has_only_rows else self.take_consolidated()
 
     def _stack_rows(self) -> None:

@@ -186,7 +186,7 @@ def dump_operator(operator: Operator, *, whole: bool) -> dict[str, UpdateArray]:
 
 
 def in_memory(blocks: Mapping[str, UpdateArray]) -> dict[str, Stored]:
-    """Return what `dump_operator` returned as `load_operator` takes it."""
+    """Return the arrays of `dump_operator` in the form that `load_operator` takes."""
     return {name: (block.shape[1], partial(lambda block: block, block)) for name, block in blocks.items()}
 
 

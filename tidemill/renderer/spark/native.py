@@ -312,7 +312,7 @@ def _times(column: int, dtype: DType, diff: str) -> str:
 
 
 def totals_of(a: BoundAggregate) -> dict[str, str]:
-    """Return what `value_of` is made of, of rows that are there once each."""
+    """Return the aggregates that `value_of` is made of, for rows that are there once each."""
     if a.column is None:
         return {"rows": "count(1)"}
     if a.function in EXTREMES:

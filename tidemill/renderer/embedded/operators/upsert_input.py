@@ -102,7 +102,7 @@ class UpsertInputOperator(InputOperator):
         return updates
 
     def _few_differences(self, writes: UpdateArray) -> UpdateArray:
-        """Return what `_differences` does: of few writes, in Python, where NumPy's calls cost more than their work."""
+        """Like `_differences`, for few writes: in Python, where NumPy's calls cost more than their work."""
         k, places = self._width, self.rows.layout.keys
         _, found = self.rows.find(writes[self._key])
         if found.shape[1] > _FEW_FOUND:

@@ -103,7 +103,7 @@ class IntegerSums(Accumulator):
         return owner, kept
 
     def _exactly_projected(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
-        """Return what `project` does, of counts whose products with limbs may overflow."""
+        """Like `project`, for counts whose products with limbs may overflow."""
         diffs = new[-1].astype(object)
         numbers: dict[int, Any] = {
             row: diffs if column is None else diffs * (new[column] != NULL) for column, row in self.count_row.items()

@@ -104,7 +104,7 @@ class ReduceOperator(KeyedOperator):
     def _change_at_once(
         self, keys: Codes, interesting: SingleTime, desired: DesiredOutput, produced: UpdateArray
     ) -> UpdateArray:
-        """Return what `_change` does where all is at one time: all that was produced goes, all desired comes."""
+        """Like `_change`, where all is at one time: all that was produced goes, all desired comes."""
         codes, n = self._out_codes, len(desired.at)
         change = zeros((codes + self._coordinates + 1, n + produced.shape[1]))
         if self.dropped:

@@ -190,7 +190,7 @@ class OrderedWindowsOperator(Operator):
         return _together(found)  # of different partitions, so that none of one part is equal to one of another
 
     def _changed_by_few(self, updates: UpdateArray) -> UpdateArray | None:
-        """Return what `_changed` does with updates of one partition that is held in order; None where it is not so."""
+        """Like `_changed`, for updates of one partition if it is held in order; else None."""
         as_rows: list[list[int]] = updates.T.tolist()
         key = as_rows[0][: self._width]
         name = tuple(key)
@@ -305,7 +305,7 @@ class OrderedWindowsOperator(Operator):
         return updates
 
     def _room_by_rows(self, count: int, time: int) -> list[Ints]:
-        """Return what `_room` does, row by row, so that whoever stores them can let go of one after another."""
+        """Like `_room`, row by row, so that whoever stores them can let go of one after another."""
         rows: list[Ints] = [apart(count) for _ in range(len(self._kept) + len(self._windows.calls))]
         return [*rows, *(np.broadcast_to(np.int64(number), count) for number in (time, 1))]
 

@@ -172,7 +172,7 @@ class UpdateLayout:
         return self.batch_and_order(updates, shared=shared)[0]
 
     def batch_and_order(self, updates: Rows, *, shared: bool = False) -> tuple[Batch, Ints | None]:
-        """Return what `sorted_batch` does by hash alone, and which of the updates each was; None for as they came."""
+        """Like `sorted_batch`, by hash alone, and which of the updates each was; None for as they came."""
         if isinstance(updates, np.ndarray):
             hashes = hashed(updates[self.key_rows])
             if len(hashes) <= PART:

@@ -146,7 +146,7 @@ class OrderedGroups:
     def _first_of_one(
         self, key: Codes, until: int, count: int, *, last: bool, non_null: int | None
     ) -> tuple[Ints, UpdateArray] | None:
-        """Return what `first` does of one group; None where that is much to read."""
+        """Like `first`, for one group; None where that is much to read."""
         if count > MOST:
             return None
         name = tuple(key[:, 0].tolist()), last
