@@ -28,7 +28,7 @@ def column_values(column: Column) -> list[Any]:
 
 
 class Lists(NamedTuple):
-    """Columns of lists of equal lengths: the values of each column end to end, where lists begin, which a row has."""
+    """Columns of lists of equal lengths: each column's values end to end, the lists' offsets, and each row's list."""
 
     values: list[pa.Array]
     offsets: Ints

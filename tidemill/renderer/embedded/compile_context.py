@@ -1,4 +1,4 @@
-"""The operators that are made before an operator, as it may use them."""
+"""The compile context: the operators made so far, as the constructor of the next one may look them up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 
 
 class CompileContext(Protocol):
-    """The operators made so far, for the one being made."""
+    """Looks up the operators made so far."""
 
     interner: Interner
 

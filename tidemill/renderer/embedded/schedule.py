@@ -1,4 +1,4 @@
-"""Which operator runs when: ports, where updates are queued for it, and the rounds of loops.
+"""The schedule of a step: the order in which operators run, the ports that queue their updates, the rounds of loops.
 
 A step goes through the operators once, in topological order, running those with work. A loop is one place in that
 order: it repeats rounds, each handling exactly the updates at one iteration across all user times of the step, until

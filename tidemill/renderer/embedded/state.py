@@ -1,4 +1,4 @@
-"""Saving a run and going on with it later: all spines, what waits, and the interned values."""
+"""Saved runs, to be gone on with later: all spines, pending updates, timers, and the interned values."""
 
 from __future__ import annotations
 

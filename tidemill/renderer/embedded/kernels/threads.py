@@ -1,7 +1,7 @@
-"""Threads for what takes long of many numbers: shares of it side by side, which give what it gives in one go.
+"""Threads for work on many numbers: it is divided into shares that run side by side, with the same result.
 
-NumPy and Arrow let go of the interpreter's lock while they sort, look up and compute. How many threads there may be is
-what the run at work was told (`tm.Embedded(threads=...)`); where none was, as in Spark's workers, there is one.
+NumPy and Arrow release the interpreter's lock while they sort, look up and compute. The number of threads is a setting
+of the run (`tm.Embedded(threads=...)`); without one, as in Spark's workers, there is one thread.
 """
 
 from __future__ import annotations

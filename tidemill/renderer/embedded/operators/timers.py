@@ -1,6 +1,6 @@
-"""State that is no arrangement: rows that wait for a value to be reached, and a few numbers.
+"""State of operators beside arrangements: timers, which hold rows until a value is reached, and single numbers.
 
-It lies in ports that nothing is sent to, so it is saved, restored and rolled back as pending updates are.
+Both are ports that nothing is sent to, so they are saved, restored and rolled back as pending updates are.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ class OrderedWindowsOperator(Operator):
                 self._order.sorted(list(changed[:-1]), np.zeros(changed.shape[1], np.int64)).order, axis=1
             )
             rows.apply(self._edits(rows, updates))
-            self._large.put(name, rows, copies=True)
+            self._large.put(name, rows, cached=True)
             known[missing[at]] = rows
         for name, there in zip(new.names, known, strict=True):
             if there is not None and not self._large.holds(name):
@@ -461,7 +461,7 @@ class OrderedWindowsOperator(Operator):
             return None
         ((_, found),) = self._ordered(GivenRows(np.zeros(rows.shape[1], np.int64), rows[:-1], rows[-1]))
         is_spilled = self._spine.spilled is not None
-        self._large.put(name, found, copies=is_spilled)
+        self._large.put(name, found, cached=is_spilled)
         if not is_spilled:
             self._spine.remove(updates)
         return found
@@ -485,7 +485,7 @@ class OrderedWindowsOperator(Operator):
         return {"rows alone": self._spine}
 
     def drop_derived(self) -> None:
-        self._large.drop_copies()
+        self._large.drop_cached()
 
     def commit(self) -> None:
         self._large.commit()

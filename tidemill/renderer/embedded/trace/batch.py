@@ -39,7 +39,7 @@ class Batch:
     array: UpdateArray
 
     def runs_of(self, hashes: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return which of some hashes, in order, are here, each one's first place, and how often it is here."""
+        """Return which of some hashes, in order, are in the batch, their first places, and how often each is there."""
         low = self.hashes.searchsorted(hashes)
         hits = (self.hashes.take(low, mode="clip") == hashes).nonzero()[0]  # most batches have few of the keys
         low, hashes = low.take(hits), hashes.take(hits)

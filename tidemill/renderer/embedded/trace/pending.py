@@ -1,7 +1,7 @@
 """Pending updates, at times of later steps: a step looks at those that are due, not at all that are pending.
 
-What comes in is compared once, when the next frontier is known. What is not due then is kept in one array until there
-are many, and then in buckets that are the wider, the further they are away (`time_buckets`). All of it is immutable, so
+New updates are compared once, when the next frontier is known. Those not due then are kept in one array until they are
+many, and then in buckets that are the wider, the further they are away (`time_buckets`). All of it is immutable, so
 a step that fails is undone by going back to the state before it.
 """
 
