@@ -1,4 +1,4 @@
-"""Bands: conditions on pairs of rows whose values in a column are no more than so far apart, as frames of windows."""
+"""Bands: conditions that the values of two rows in a column are within a distance, as frames of windows."""
 
 from __future__ import annotations
 

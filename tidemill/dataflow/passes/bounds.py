@@ -1,4 +1,4 @@
-"""Bounds on columns: below what values no row comes, or is taken back, any more; and what need not be kept for that.
+"""Bounds on columns: values below which no row is inserted or deleted any more, and rows that need not be kept then.
 
 A bound begins where late rows are dropped, or where a clock that never goes back lets rows go. It goes through
 operators as the rules below say. From it follows what each operator may forget: `forgetting`.

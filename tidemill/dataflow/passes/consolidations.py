@@ -1,4 +1,4 @@
-"""Consolidations: needless ones go, before or after what consolidates by itself; unions with a negation get one."""
+"""Consolidations: those beside operators that consolidate by themselves go; unions with a negation get one."""
 
 from __future__ import annotations
 

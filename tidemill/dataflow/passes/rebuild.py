@@ -1,4 +1,4 @@
-"""Copying a graph with changes: what all passes are made with."""
+"""Copies of graphs with changes: the basis of all passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Framing self-joins: what is aggregated over the rows near each row is a window, and not a join of all with all."""
+"""Framing self-joins: an aggregation over the rows near each row is a window, and not a join of all with all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory for arrays of many rows: what one has let go of within a step, the next ones have again.
+"""Memory for arrays of many rows: pages that one array releases within a step are reused by the next ones.
 
 The system clears a page when a process first writes to it, and of a virtual machine that gave its free memory back it
 has to ask the host for the page before: that takes longer than most of what is done with the numbers on it. A step

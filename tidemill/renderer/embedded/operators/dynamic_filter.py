@@ -1,4 +1,4 @@
-"""DynamicFilter where times are in order: left rows lie by what is compared, and only those passed are looked at.
+"""DynamicFilter where times are in order: left rows are sorted by the compared column, and only those passed are read.
 
 When the right value moves, the rows between the old one and the new are a range of each sorted batch. The operator goes
 through the right side's times in a step; the left updates before each are taken in between.

@@ -1,4 +1,4 @@
-"""RangeJoin: both sides lie in order of what is compared; a new row meets a range of each of the other's batches.
+"""RangeJoin: both sides are sorted by the compared column; a new row meets a range of each of the other's batches.
 
 With keys, they lie by the hash of the key, and in order among those of one hash.
 """

@@ -1,4 +1,4 @@
-"""Sums of whole numbers, as weights that add up: what count, sum and avg of integers and decimals are made of."""
+"""Sums of whole numbers, as weights that add up: the state of count, sum and avg of integers and decimals."""
 
 from __future__ import annotations
 
