@@ -115,7 +115,7 @@ class Prints:
         self._known: dict[int, FunctionPrint] = {}
 
     def of(self, function: Callable[..., Any], version: str | None) -> FunctionPrint:
-        """Return what is known of one."""
+        """Return the digest of one."""
         if id(function) not in self._known:
             self._known[id(function)] = FunctionPrint.of(function, version)
         return attrs.evolve(self._known[id(function)], version=version)

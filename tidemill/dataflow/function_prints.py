@@ -56,12 +56,12 @@ class FunctionPrint:
 
     @classmethod
     def listed(cls, listing: Mapping[str, Any]) -> FunctionPrint:
-        """Return what was written down."""
+        """Return the print that was written down."""
         codes = {name: CodeDigest(*code) for name, code in listing["codes"].items()}
         return cls(listing["version"], codes, listing["values"], tuple(listing["unknown"]))
 
     def listing(self) -> dict[str, Any]:
-        """Return what is to be written down."""
+        """Return the print as it is to be written down."""
         codes = {name: list(attrs.astuple(code)) for name, code in self.codes.items()}
         return {"version": self.version, "codes": codes, "values": self.values, "unknown": list(self.unknown)}
 

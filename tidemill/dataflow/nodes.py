@@ -27,7 +27,7 @@ class ReduceLogic(Protocol):
     """The computation of a Reduce for each group, as far as a graph needs to know it."""
 
     def describe(self) -> str:
-        """Return what is computed, in a few words."""
+        """Return the computation in a few words."""
         ...
 
 
@@ -69,11 +69,11 @@ class Node:
         return type(self).__name__
 
     def describe(self) -> str:
-        """Return what the node does beyond its kind, in a few words."""
+        """Return the node's parameters, in a few words."""
         return ""
 
     def notes(self) -> Iterator[str]:
-        """Iterate over what else there is to say of it, each on a line of its own."""
+        """Iterate over further notes on the node, each a line of its own."""
         return iter(())
 
     @cached_property
@@ -400,7 +400,7 @@ def watermark_input(name: str) -> str:
 
 
 def outside(node: Node) -> Node:
-    """Return what a node was before it was brought into loops."""
+    """Return the node that another one is outside of loops, before it was entered."""
     while isinstance(node, Enter):
         (node,) = node.inputs
     return node

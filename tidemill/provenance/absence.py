@@ -39,7 +39,7 @@ _REFUSED: Final[dict[type[Node], str]] = {
 
 
 def absence(graph: Graph, given: Mapping[str, Mapping[Row, int]], output: str, row: Row) -> Reason:
-    """Return what is missing for an output to have the row, when the inputs hold what is given.
+    """Return the reason why an output lacks a row, when the inputs hold the given rows.
 
     What the output does not depend on is not run: it may have an error there that the asked run never met.
     """
@@ -320,7 +320,7 @@ class _Search:
         return f"{row} has {_number(partners)} against it: {_some(partners)}"
 
     def _group(self, node: composites.Aggregate | nodes.Reduce, known: Known, line: str) -> Asking:
-        """Return what a group lacks: rows, or these values."""
+        """Return the lack of a group: rows, or these values."""
         (source,) = node.inputs
         if isinstance(node, composites.Aggregate):
             places = [b.index if isinstance(b, BoundColumn) else None for b in node.keys]

@@ -175,7 +175,7 @@ def _ranked(columns: Sequence[pa.Array]) -> list[npt.NDArray[Any]]:
 
 
 def sort_key(place: Any) -> tuple[Any, ...]:
-    """Return what sorts as a place or a value does, NULL least, NaN greatest, in lists, too.
+    """Return a key that sorts as a place or a value does, NULL least, NaN greatest, in lists, too.
 
     >>> sorted([(0,), (None,), (), (0, None)], key=sort_key)
     [(), (None,), (0,), (0, None)]

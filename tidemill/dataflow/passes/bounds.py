@@ -337,7 +337,7 @@ def _asked_by(graph: Graph, known: Mapping[Node, ColumnBounds], reader: Node, si
 
 
 def _either(asked: Sequence[Forget | None]) -> Forget | None:
-    """Return what none of several readers asks for any more."""
+    """Return the rows that none of several readers looks up any more."""
     known = [one for one in asked if one is not None]
     if not known or len(known) < len(asked):
         return None

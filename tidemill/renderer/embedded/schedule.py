@@ -288,7 +288,7 @@ class Port:
         return self.pending.size
 
     def take(self) -> UpdateArray | None:
-        """Return what is there for the operator's turn."""
+        """Return the updates for the operator's turn."""
         if self._rows is not None:
             self._stack_rows()
         if not self._now:
@@ -298,7 +298,7 @@ class Port:
         return updates
 
     def take_rows(self) -> Rows | None:
-        """Return what is there for the operator's turn: as rows, if that is how it came."""
+        """Return the updates for the operator's turn: as rows, if that is how they came."""
         if self._rows is None or self._now:
             return self.take()
         rows, self._rows = self._rows, None
@@ -319,7 +319,7 @@ class Port:
         self._rows = None
 
     def take_consolidated(self) -> UpdateArray | None:
-        """Return what is there for the operator's turn, consolidated; None where all of it cancelled."""
+        """Return the updates for the operator's turn, consolidated; None where all of them cancelled."""
         if self._rows is not None:
             self._stack_rows()
         if self.consolidated and len(self._now) == 1:

@@ -245,5 +245,5 @@ def _operator(node: Any, region: Region, interner: Interner) -> tuple[KeyedOpera
 
 
 def _added(spine: Spine) -> UpdateArray:
-    """Return what was added to an arrangement."""
+    """Return the updates added to an arrangement."""
     return spine.layout.consolidated(spine.updates_in_memory())

@@ -72,7 +72,7 @@ def distinct(frame: Frame) -> Frame:
 
 
 def distinct_in_round(new: Frame, stored: Sequence[Frame]) -> tuple[Frame | None, Frame | None]:
-    """Return what a round of a loop changes, and what it adds to the counts stored by earlier rounds: in one job.
+    """Return the changes of a round of a loop, and its additions to the counts stored by earlier rounds: in one job.
 
     All is at one user time. Counts are added up with those of all that is stored, while that is no more than what
     shuffles in a moment; else with those of the rows that come, which then have to be computed before.

@@ -78,7 +78,7 @@ def in_shares(work: Callable[[slice], None], n: int) -> None:
 
 
 def side_by_side(work: Callable[[_Given], _Found], given: Sequence[_Given]) -> list[_Found]:
-    """Return what is found for each of some things, computed side by side; an error comes out once all have ended.
+    """Return the results of a function for each of some things, computed side by side; raises once all have ended.
 
     >>> side_by_side(len, ["a", "bc"])
     [1, 2]

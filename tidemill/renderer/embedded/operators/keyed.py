@@ -89,7 +89,7 @@ class KeyedOperator(Operator):
         self._coordinates = node.scope.coordinates
 
     def begin(self, *, consolidate: bool = True) -> Work | None:
-        """Return what there is to do in this round; None where there is nothing."""
+        """Return the work of this round; None where there is none."""
         new = self.ports[NEW].take_consolidated() if consolidate else self.ports[NEW].take_rows()
         due = self.ports[PENDING].take()
         if new is None and due is None:

@@ -127,7 +127,7 @@ class UpsertInputOperator(InputOperator):
         return np.array(changes, np.int64).reshape(-1, k + 2).T
 
     def _differences(self, writes: UpdateArray) -> UpdateArray:
-        """Return what writes change: where a row differs from the one before, that one goes and the new one comes."""
+        """Return the changes that writes make: a row that differs from the one before replaces it."""
         k = self._width
         writes, firsts = self._last_ones(writes)
         new = writes[: k + 1]

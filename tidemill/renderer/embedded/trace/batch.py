@@ -97,7 +97,7 @@ class StoredBatch(Batch):
         self._read = read
 
     def __getattr__(self, name: str) -> Any:
-        """Return what is not there yet."""
+        """Return an attribute that is not there yet."""
         if name not in {"array", "hashes"}:
             raise AttributeError(name)
         batch = self._read()

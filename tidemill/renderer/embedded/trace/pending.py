@@ -158,7 +158,7 @@ class PendingUpdates:
         return [*map(_matrix, self._fresh), *self._old()]
 
     def _old(self) -> list[UpdateArray]:
-        """Return what did not come in since the last frontier."""
+        """Return the updates that were pending before the last frontier."""
         few = [] if self._rest.few is None else [self._rest.few]
         return [*few, *self._rest.buckets.arrays()]
 

@@ -69,7 +69,7 @@ class OrderIndex:
         return found
 
     def state(self) -> list[Chunk]:
-        """Return what the rows are now, to go back to."""
+        """Return the present state of the rows, to go back to."""
         return self._chunks.copy()
 
     def go_back(self, state: list[Chunk]) -> None:
