@@ -6,7 +6,7 @@ from collections import defaultdict
 from support.imports import ROOT
 
 OPEN = {
-    "Aggregate", "AggregateCall", "Around", "FailureError", "Filter", "FloatSums", "Frame", "Join", "Layout", "Mark",
+    "Aggregate", "AggregateCall", "FailureError", "Filter", "FloatSums", "Frame", "Join", "Layout", "Mark",
     "Move", "Names", "Node", "OneRow", "Rows", "Run", "Scope", "Select", "Source", "SpillStore", "Summary", "TopK",
     "Window", "_End", "_Framed", "_Here", "_Open", "_Reader", "_Setting", "_Sum",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What sums over an order add up: ``combine.sum("x")``, ``combine.last("x")`` and others, made to be passed by name.
+"""Combinations for sums over an order: ``combine.sum("x")``, ``combine.last("x")`` and others, to be passed by name.
 
 Each is associative and has a zero; none needs to commute, nor an inverse. Values go in by the order of their places.
 """
@@ -26,7 +26,7 @@ __all__ = [
 
 @attrs.frozen
 class Combination:
-    """What a sum over an order adds up, and of what. Made by the functions of this module."""
+    """A combiner and its argument, for a sum over an order. Made by the functions of this module."""
 
     name: str
     argument: Any

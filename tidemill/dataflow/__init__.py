@@ -1,1 +1,1 @@
-"""What a dataflow is: times, frontiers, scopes, primitive operators and composites, the graph. No engine, no rows."""
+"""Dataflow graphs: times, frontiers, scopes, primitive operators and composites. No engine, no rows."""

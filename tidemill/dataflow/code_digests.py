@@ -41,7 +41,7 @@ def digest(*parts: str | bytes) -> str:
 
 @attrs.frozen
 class CodeDigest:
-    """What is known of the code of a function."""
+    """The digest of a function's code."""
 
     tree: str | None
     """The digest of its syntax tree; None where there is no source."""

@@ -92,7 +92,7 @@ class ComparingFilter(Composite):
 
     @property
     def title(self) -> str:
-        """What users call it, whatever passes make of it: dynamic_filter, or temporal_filter where there is a clock."""
+        """The users' name for it, whatever passes make of it: dynamic_filter; with a clock, temporal_filter."""
         return CLOCKED if self.name == CLOCKED else "dynamic_filter"
 
     def describe(self) -> str:
@@ -205,7 +205,7 @@ class Windowed(Composite):
 
     @property
     def keys(self) -> tuple[Bound, ...]:
-        """What the rows are partitioned by."""
+        """The columns that the rows are partitioned by."""
         return tuple(key for _, key in self.bound.columns[: self.bound.keys])
 
     def describe(self) -> str:
@@ -293,7 +293,7 @@ class SlidingWindows(Composite):
     closing: tuple[int, ...]
     """Which of the calls say whether frames are closed."""
     column: int
-    """What the watermark is of: the first column of the order."""
+    """The column of the watermark: the first of the order."""
     distance: int
     arity: ClassVar[int | None] = 2
 

@@ -1,4 +1,4 @@
-"""What makes two graphs the same dataflow, whatever lines they were written on."""
+"""Fingerprints: equal for graphs that are the same dataflow, whatever lines they were written on."""
 
 from __future__ import annotations
 
@@ -106,13 +106,13 @@ def are_same_functions(functions: Mapping[str, Any] | None, graph: Graph) -> boo
 
 
 class Prints:
-    """What is known of functions, of each computed once."""
+    """The digests of functions, each computed once."""
 
     def __init__(self) -> None:
         self._known: dict[int, FunctionPrint] = {}
 
     def of(self, function: Callable[..., Any], version: str | None) -> FunctionPrint:
-        """Return what is known of one."""
+        """Return the digest of one."""
         if id(function) not in self._known:
             self._known[id(function)] = FunctionPrint.of(function, version)
         return attrs.evolve(self._known[id(function)], version=version)

@@ -28,7 +28,7 @@ from tidemill.dataflow.code_digests import CodeDigest, digest, with_inner
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
 _INSTALLED: Final = ("site-packages", "dist-packages")
 _OF_RECORDS: Final = ("__dataclass_fields__", "__attrs_attrs__", "_fields")
-"""What dataclasses, classes of attrs and named tuples have."""
+"""Attributes of dataclasses, classes of attrs and named tuples."""
 _GENERATED: Final = ("<string>", "<attrs generated")
 """Files of the methods that these have written for them: what is the user's is in the signatures."""
 _SLOTS: Final = ("member_descriptor", "getset_descriptor", "_tuplegetter")
@@ -36,16 +36,16 @@ _SLOTS: Final = ("member_descriptor", "getset_descriptor", "_tuplegetter")
 
 @attrs.frozen
 class FunctionPrint:
-    """What is known of a function."""
+    """The print of a function."""
 
     version: str | None
-    """What the user calls this version of it; None where nothing was said."""
+    """The user's name for this version of it; None where nothing was said."""
     codes: Mapping[str, CodeDigest]
     """The code of it and of the functions that it uses, by what they are called."""
     values: Mapping[str, str]
     """The digests of what these use beside code, by what that is called."""
     unknown: tuple[str, ...]
-    """What no digest can be made of."""
+    """The parts that no digest can be made of."""
 
     @classmethod
     def of(cls, function: Callable[..., Any], version: str | None) -> FunctionPrint:
@@ -56,12 +56,12 @@ class FunctionPrint:
 
     @classmethod
     def listed(cls, listing: Mapping[str, Any]) -> FunctionPrint:
-        """Return what was written down."""
+        """Return the print that was written down."""
         codes = {name: CodeDigest(*code) for name, code in listing["codes"].items()}
         return cls(listing["version"], codes, listing["values"], tuple(listing["unknown"]))
 
     def listing(self) -> dict[str, Any]:
-        """Return what is to be written down."""
+        """Return the print as it is to be written down."""
         codes = {name: list(attrs.astuple(code)) for name, code in self.codes.items()}
         return {"version": self.version, "codes": codes, "values": self.values, "unknown": list(self.unknown)}
 
@@ -94,7 +94,7 @@ class _Walk:
         self.values: dict[str, str] = {}
         self.unknown: list[str] = []
         self._part = ""
-        """What is being looked at."""
+        """The values that are being looked at."""
         self._done: dict[int, tuple[str, Any]] = {}
         """Digests by the ids of objects, which are held so that no other has the id."""
         self._open: dict[int, int] = {}

@@ -48,7 +48,7 @@ class Graph:
         self._entered: dict[tuple[Node, Scope], Enter] = {}
         self._arranged: dict[tuple[Node, tuple[int, ...]], Arrange] = {}
         self._made_for: Node | None = None
-        """What nodes that are added now are a part of, if anything: they have its name and the user's line."""
+        """The operator that nodes added now are a part of, if any: they have its name and the user's line."""
         self._origins: Origins | None = None
         self._sql: tuple[int, str] | None = None
 

@@ -24,10 +24,10 @@ from tidemill.site import Site
 
 
 class ReduceLogic(Protocol):
-    """What a graph needs to know of what a Reduce computes for each group."""
+    """The computation of a Reduce for each group, as far as a graph needs to know it."""
 
     def describe(self) -> str:
-        """Return what is computed, in a few words."""
+        """Return the computation in a few words."""
         ...
 
 
@@ -56,9 +56,9 @@ class Node:
     site: Site
     inputs: tuple[Node, ...] = ()
     origins: Origins | None = None
-    """What errors tell, where it works with columns that users do not know."""
+    """The columns to name in errors, where it works with columns that users do not know."""
     part_of: str | None = None
-    """What users call the operator whose place it takes, or a part of it: errors are that operator's."""
+    """The name that users know, of the operator whose place it takes, or a part of it: errors are that operator's."""
     call: tuple[int, str] | None = None
     """That operator's number, where it was lowered, and what it does: pictures show it as one box."""
 
@@ -71,11 +71,11 @@ class Node:
         return type(self).__name__
 
     def describe(self) -> str:
-        """Return what the node does beyond its kind, in a few words."""
+        """Return the node's parameters, in a few words."""
         return ""
 
     def notes(self) -> Iterator[str]:
-        """Iterate over what else there is to say of it, each on a line of its own."""
+        """Iterate over further notes on the node, each a line of its own."""
         return iter(())
 
     @cached_property
@@ -85,7 +85,7 @@ class Node:
 
     @property
     def called(self) -> str:
-        """What users call its kind."""
+        """The users' name of its kind."""
         return self.kind
 
     @property
@@ -151,18 +151,18 @@ class FlatMap(Node):
     function: Callable[[Any], Any]
     single: bool = False
     version: str | None = None
-    """What the user calls this version of the function, where its code does not say whether it is the same."""
+    """The user's name for this version of the function, where its code does not say whether it is the same."""
 
     @property
     def called(self) -> str:
-        """What users call it, who write map_rows and flat_map."""
+        """The users' name for it: map_rows or flat_map."""
         if isinstance(self.function, TableCall):
             return self.kind
         return "map_rows" if self.single else "flat_map"
 
     @property
     def title(self) -> str:
-        """What users call it, and its name where they gave it one."""
+        """The users' name for its kind, and its own name where they gave it one."""
         named = self.part_of or isinstance(self.function, TableCall) or self.name != self.kind.lower()
         return f"{self.part_of or self.called} {self.name!r}" if named else self.called
 
@@ -195,7 +195,7 @@ class Join(Node):
     output: tuple[int, ...]
     nulls_equal: bool = False
     why: str = ""
-    """What a pass made it for, if one did."""
+    """The purpose for which a pass made it, if one did."""
     arity: ClassVar[int | None] = 2
 
     def describe(self) -> str:
@@ -281,7 +281,7 @@ class Retime(Node):
 
 @attrs.frozen
 class Mark:
-    """What an input of a Watermark says: the greatest value of a column over its updates, less a delay.
+    """The watermark of one input: the greatest value of a column over its updates, less a delay.
 
     Of the marks with one ``source`` the greatest counts, of different sources the least. A mark that is ``told`` may
     not go back.
@@ -388,7 +388,7 @@ class Inspect(Node):
 
 @attrs.frozen(eq=False, kw_only=True, repr=False)
 class Output(Node):
-    """What a run can be asked for by name.
+    """A collection that can be read from a run, by name.
 
     ``changes`` says how much is kept of what was not read: all, nothing, or about that many updates.
     """
@@ -402,7 +402,7 @@ def watermark_input(name: str) -> str:
 
 
 def outside(node: Node) -> Node:
-    """Return what a node was before it was brought into loops."""
+    """Return the node that another one is outside of loops, before it was entered."""
     while isinstance(node, Enter):
         (node,) = node.inputs
     return node

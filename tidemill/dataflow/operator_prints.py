@@ -1,4 +1,4 @@
-"""What each operator computes, as a digest: its own definition and its inputs', whatever these are called and where.
+"""Digests of what operators compute: each of its own definition and its inputs', whatever these are called and where.
 
 Two operators with one print hold the same state, be they of two versions of a program. A print has neither ids nor
 names nor lines; columns go by what they are computed from, so that one more of them changes nothing for what does not
@@ -35,9 +35,9 @@ class OperatorPrints:
     """The prints of a graph's nodes."""
 
     keys: Mapping[Node, str]
-    """What the state of each is of."""
+    """The contents of each one's state."""
     functions: Mapping[str, Any]
-    """What is known of each function of the user's, by what prints call it: to be written down with them."""
+    """The digest of each user's function, by its name in prints: to be written down with them."""
     unsure: Mapping[str, tuple[Node, tuple[str, ...]]]
     """Functions of which nobody can tell whether they are what they were: where each is, and what of it."""
 
@@ -51,7 +51,7 @@ def operator_prints(graph: Graph, known: Mapping[str, Any] | None = None) -> Ope
 
 @attrs.frozen
 class _RowsPrint:
-    """What is known of a collection: of its rows, and of each of their columns."""
+    """The prints of a collection: of its rows, and of each of their columns."""
 
     rows: str
     columns: tuple[str, ...]
@@ -152,7 +152,7 @@ def _said_of(part: Any, columns: tuple[str, ...] | None) -> str:
 
 
 class _Said:
-    """What the fields of a node say, one after the other."""
+    """The contents of a node's fields, one after the other."""
 
     def __init__(self, function: Callable[[Any, str | None], str], version: str | None) -> None:
         self.parts: list[str] = []
@@ -211,7 +211,7 @@ class _Said:
 
 
 class _Functions:
-    """What prints call each function of the user's: as before, where it is the one that it was."""
+    """The name in prints of each user's function: as before, where it is the one that it was."""
 
     def __init__(self, graph: Graph, known: Mapping[str, Any]) -> None:
         self.listings: dict[str, Any] = {}

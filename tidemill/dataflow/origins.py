@@ -1,4 +1,4 @@
-"""What errors say about operators over internal columns, such as the state of a sum."""
+"""The users' columns behind internal ones, such as the state of a sum, for errors."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tidemill.dataflow.lattice import Antichain, Time
 
 @attrs.frozen
 class PathSummary:
-    """What a path does to times: keep the first ``kept`` coordinates, and add ``added`` to them, zero-extended.
+    """The effect of a path on times: keep the first ``kept`` coordinates, and add ``added`` to them, zero-extended.
 
     Entering a scope appends a coordinate at 0, leaving it drops the last one, a feedback edge adds 1 to the last one.
     All paths through nested scopes are compositions of these, and every composition has this form: coordinates beyond

@@ -21,10 +21,10 @@ from tidemill.renderer.diagram.reason import Reason, Row
 from tidemill.renderer.engines import Embedded
 
 Known = dict[int, Any]
-"""What is known of a row: values by column."""
+"""The known part of a row: values by column."""
 Partnered: TypeAlias = composites.SemiJoin | composites.AntiJoin | composites.SetOperation
 Asking: TypeAlias = Generator[tuple[Node, Known], Reason, Reason]
-"""What finds a reason, and asks on its way for those of other rows."""
+"""A search for a reason, which asks on its way for those of other rows."""
 
 _SHOWN: Final = 3
 _NULL_KEY: Final = "NULL in a key matches nothing, unless nulls_equal=True"
@@ -39,7 +39,7 @@ _REFUSED: Final[dict[type[Node], str]] = {
 
 
 def absence(graph: Graph, given: Mapping[str, Mapping[Row, int]], output: str, row: Row) -> Reason:
-    """Return what is missing for an output to have the row, when the inputs hold what is given.
+    """Return the reason why an output lacks a row, when the inputs hold the given rows.
 
     What the output does not depend on is not run: it may have an error there that the asked run never met.
     """
@@ -55,7 +55,7 @@ def absence(graph: Graph, given: Mapping[str, Mapping[Row, int]], output: str, r
 
 
 class _Search:
-    """What operators hold in the end, and what was looked for already."""
+    """The rows of operators in the end, and the searches made already."""
 
     def __init__(self, graph: Graph, contents: Callable[[Node], Mapping[Row, int]]) -> None:
         self._graph = graph
@@ -320,7 +320,7 @@ class _Search:
         return f"{row} has {_number(partners)} against it: {_some(partners)}"
 
     def _group(self, node: composites.Aggregate | nodes.Reduce, known: Known, line: str) -> Asking:
-        """Return what a group lacks: rows, or these values."""
+        """Return the lack of a group: rows, or these values."""
         (source,) = node.inputs
         if isinstance(node, composites.Aggregate):
             places = [b.index if isinstance(b, BoundColumn) else None for b in node.keys]

@@ -34,7 +34,7 @@ def derivation(graph: Graph, given: Mapping[str, Contents], output: str, row: Ro
 
 
 class _Derivation:
-    """What every operator holds in every iteration, and the reasons found so far."""
+    """The rows of every operator in every iteration, and the reasons found so far."""
 
     def __init__(self, graph: Graph, given: Mapping[str, Contents]) -> None:
         least = (0,) * len(graph.coordinates)

@@ -43,7 +43,7 @@ class Unit(NamedTuple):
 
 
 class Sufficient(NamedTuple):
-    """What suffices, and whether it is known that nothing of it can be left out."""
+    """The rows that suffice, and whether it is known that none of them can be left out."""
 
     units: list[Unit]
     is_minimal: bool

@@ -68,7 +68,7 @@ class ByClock:
     rows: Node
     clock: Node
     words: str
-    """What it is, as it was written."""
+    """The condition, as it was written."""
 
 
 def by_clock(graph: Graph) -> dict[Node, ByClock]:

@@ -355,5 +355,5 @@ def test_what_is_held_is_counted_by_what_a_step_changes(most, monkeypatch):
             reference.delete("x", [(k + 1, t, t % 7) for t in range(k + 1, 2000, 400)])
             reference.advance()
             (large,) = made
-            assert large.size + large.copies == sum(map(length, [*large._rows.values(), *large._copies.values()]))
+            assert large.size + large.cached == sum(map(length, [*large._rows.values(), *large._cached.values()]))
         assert run.snapshot("y").counts() == reference.snapshot("y").counts()

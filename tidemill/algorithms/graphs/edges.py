@@ -1,4 +1,4 @@
-"""Edges and nodes as graph algorithms need them: columns ``a``, ``b`` and ``node``, no NULLs."""
+"""Edges and nodes in the form that graph algorithms take: columns ``a``, ``b`` and ``node``, no NULLs."""
 
 from __future__ import annotations
 

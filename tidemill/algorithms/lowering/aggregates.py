@@ -28,7 +28,7 @@ _PRESENT = "present#"
 
 @lowering(Aggregate)
 def aggregate(node: Aggregate, source: Collection) -> Collection:
-    """Return what a Reduce makes of the keys and, each once, the arguments of the aggregates."""
+    """Return a Reduce over the keys and, each once, the arguments of the aggregates."""
     keys = len(node.keys)
     names = node.schema.names[keys:]
     columns: Columns = list(zip(node.schema.names, node.keys, strict=False))

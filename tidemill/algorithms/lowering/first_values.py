@@ -59,7 +59,7 @@ class _FirstOf:
 
     @staticmethod
     def of(call: BoundWindowCall) -> _FirstOf | None:
-        """Return what a call is to be computed from; None if from the rows as they are."""
+        """Return the first-value column from which to compute a call; None if from the rows as they are."""
         if not isinstance(call, AggregateCall) or not counts_only_first_values(call):
             return None
         assert call.aggregate.column is not None

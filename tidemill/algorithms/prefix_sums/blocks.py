@@ -1,4 +1,4 @@
-"""Sums over blocks: what is at each place, block by block combined up to the whole."""
+"""Sums over blocks: the values at each place, combined block by block up to the whole."""
 
 from __future__ import annotations
 

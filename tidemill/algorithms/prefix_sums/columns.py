@@ -28,7 +28,7 @@ def column_values(column: Column) -> list[Any]:
 
 
 class Lists(NamedTuple):
-    """Columns of lists of equal lengths: the values of each column end to end, where lists begin, which a row has."""
+    """Columns of lists of equal lengths: each column's values end to end, the lists' offsets, and each row's list."""
 
     values: list[pa.Array]
     offsets: Ints
@@ -175,7 +175,7 @@ def _ranked(columns: Sequence[pa.Array]) -> list[npt.NDArray[Any]]:
 
 
 def sort_key(place: Any) -> tuple[Any, ...]:
-    """Return what sorts as a place or a value does, NULL least, NaN greatest, in lists, too.
+    """Return a key that sorts as a place or a value does, NULL least, NaN greatest, in lists, too.
 
     >>> sorted([(0,), (None,), (), (0, None)], key=sort_key)
     [(), (None,), (0,), (0, None)]

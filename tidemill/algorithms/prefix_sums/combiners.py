@@ -91,7 +91,7 @@ class Combiner(abc.ABC):
         return state
 
     def scan_rows(self, states: States, offsets: Ints, before: States, *, inclusive: bool) -> Sequence[Column]:
-        """Return what `scan` does, as states of the other combiner."""
+        """Like `scan`, as states of the other combiner."""
         return self.scan(states, offsets, before, inclusive=inclusive)
 
     @property

@@ -80,7 +80,7 @@ class PlaceBytes:
 
     @property
     def null(self) -> bytes:
-        """What stands for NULL."""
+        """The bytes for NULL."""
         return _BEFORE if self.nulls_first else _AFTER
 
     def of(self, value: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Exact sums as bytes: what they are on their way, as a column."""
+"""Exact sums packed into bytes, as a column holds them on their way."""
 
 from __future__ import annotations
 

@@ -68,13 +68,13 @@ class _First:
 
 @attrs.frozen
 class UserCombiner(InPython):
-    """What a user's function makes of two values; NULL takes no part, and a sum over nothing is the ``zero_value``."""
+    """A user's function of two values; NULL takes no part, and a sum over nothing is the ``zero_value``."""
 
     function: Callable[[Any, Any], Any]
     zero_value: Any
     types: tuple[DType, ...]
     version: str | None = None
-    """What the user calls this version of the function."""
+    """The user's name for this version of the function."""
 
     def state(self, value: Any) -> State:
         return (value,)

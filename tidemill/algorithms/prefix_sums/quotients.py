@@ -33,7 +33,7 @@ class Quotient(Combiner):
 
     sums: tuple[Combiner, ...]
     function: str
-    """What is computed: see `_Quotient`."""
+    """The quotient: see `_Quotient`."""
     of: DType
     result_type: DType
 

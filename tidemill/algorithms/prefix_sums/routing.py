@@ -1,4 +1,4 @@
-"""Where places belong: from the whole down to the innermost block, by the separators in each."""
+"""Routing of places to blocks: from the whole down to the innermost block, by the separators in each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sharing what is equal: operators; and arrangements, one index for all who look up by the same key."""
+"""Sharing equal operators, and arrangements: one index for all readers that look up by the same key."""
 
 from __future__ import annotations
 

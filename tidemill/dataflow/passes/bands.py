@@ -1,4 +1,4 @@
-"""Bands: conditions on pairs of rows whose values in a column are no more than so far apart, as frames of windows."""
+"""Bands: conditions that the values of two rows in a column are within a distance, as frames of windows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Frame, Offset
 
 @attrs.frozen
 class Band:
-    """What pairs of rows of one collection have in common: equal values in some columns, near ones in another."""
+    """A condition on pairs of rows of one collection: equal values in some columns, near ones in another."""
 
     keys: tuple[int, ...]
     not_null: frozenset[int]

@@ -1,4 +1,4 @@
-"""Bounds on columns: below what values no row comes, or is taken back, any more; and what need not be kept for that.
+"""Bounds on columns: values below which no row is inserted or deleted any more, and rows that need not be kept then.
 
 A bound begins where late rows are dropped, or where a clock that never goes back lets rows go. It goes through
 operators as the rules below say. From it follows what each operator may forget: `forgetting`.
@@ -49,7 +49,7 @@ class Limit:
     """A value that grows with the time: what a mark shows, and what is then made of it."""
 
     mark: Watermark | OrderedDynamicFilter
-    """What shows it: a watermark, or a filter by a clock, for the value of its clock."""
+    """Its source: a watermark, or a filter by a clock, for the value of its clock."""
     column: int
     """Which column of the watermark, or of the clock, that is."""
     steps: tuple[int | Bound, ...] = ()
@@ -93,7 +93,7 @@ _MOST_LIMITS: Final = 8
 
 @attrs.frozen
 class ColumnBounds:
-    """What is known of the rows that a node gives."""
+    """The bounds of the rows that a node gives."""
 
     columns: ByColumn = attrs.Factory(dict)
     """At each time no row comes, and none goes, whose value of the column is below what the limits were before."""
@@ -337,7 +337,7 @@ def _asked_by(graph: Graph, known: Mapping[Node, ColumnBounds], reader: Node, si
 
 
 def _either(asked: Sequence[Forget | None]) -> Forget | None:
-    """Return what none of several readers asks for any more."""
+    """Return the rows that none of several readers looks up any more."""
     known = [one for one in asked if one is not None]
     if not known or len(known) < len(asked):
         return None

@@ -1,4 +1,4 @@
-"""Consolidations: needless ones go, before or after what consolidates by itself; unions with a negation get one."""
+"""Consolidations: those beside operators that consolidate by themselves go; unions with a negation get one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def is_read_consolidated(graph: Graph, node: Node) -> bool:
 
 
 _NEGATED_STILL: Final = (Enter, Filter, Leave, Map, Retime)
-"""What may stand between a union and the negation of one of its inputs."""
+"""Operators that may stand between a union and the negation of one of its inputs."""
 _MANY: Final = 8
 """With more paths than these to the same rows, a consolidation is worth it where several read them."""
 

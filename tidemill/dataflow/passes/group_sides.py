@@ -1,4 +1,4 @@
-"""Grouping pairs of a join whose keys repeat: from what each side adds up to for each key, not pair by pair."""
+"""Grouping pairs of a join whose keys repeat: from each side's sums by key, not pair by pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowering: composites replaced by what they stand for, until there are none but those that the engine takes itself.
+"""Lowering: composites replaced by their definitions, until only those are left that the engine takes itself.
 
 The table of what they stand for is filled from above: see `tidemill.algorithms.lowering`.
 """

@@ -72,7 +72,7 @@ class _Pair:
 
 
 def _found(copy: Copy, node: Map, source: Node) -> Node | None:
-    """Return what stands for a map over a filter over a cross join with one row; None where it is none."""
+    """Return the replacement of a map over a filter over a cross join with one row; None where it is none."""
     if not isinstance(source, Filter) or copy.readers(source) > 1:
         return None
     pair = _pair(copy, source.inputs[0])

@@ -30,7 +30,7 @@ Pass: TypeAlias = Callable[[Graph], Graph]
 """Gives a graph that means the same. It may remove errors, never add one, and leaves the graph it is given alone."""
 
 Passes: TypeAlias = bool | Iterable[str]
-"""What users say: all or none, or the names of some."""
+"""The users' choice: all or none, or the names of some."""
 
 PASSES: Final[tuple[Pass, ...]] = (
     remove_duplicates,

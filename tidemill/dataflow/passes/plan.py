@@ -13,7 +13,7 @@ from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 
 @attrs.frozen
 class GraphPlan:
-    """What engines are started with. State that is gone on from may have been saved after other passes."""
+    """The plan with which engines are started. State that is gone on from may have been saved after other passes."""
 
     graph: Graph
     """The graph as it was built, frozen."""

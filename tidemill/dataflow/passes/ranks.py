@@ -122,7 +122,7 @@ _Most: TypeAlias = tuple[int, int, int]
 
 
 def _at_most(condition: Bound, *, holds: bool = True) -> list[_Most]:
-    """Return what follows for the values of columns where a condition is true, or false.
+    """Return the limits on columns that follow where a condition is true, or false.
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.schema import Schema
@@ -154,14 +154,14 @@ def _is_null(bound: Bound) -> bool:
 
 
 def _in_any(found: Sequence[Sequence[_Most]]) -> list[_Most]:
-    """Return what follows where one of several conditions holds, given what does of each."""
+    """Return the limits that follow where one of several conditions holds, given those of each."""
     each = [{most[:2]: min(m[2] for m in some if m[:2] == most[:2]) for most in some} for some in found]
     common = [key for key in (each[0] if each else ()) if all(key in one for one in each)]
     return [(*key, max(one[key] for one in each)) for key in common]
 
 
 def _compared(how: str, first: Bound, second: Bound) -> list[_Most]:
-    """Return what follows from a comparison of a column with a number, however they are written."""
+    """Return the limits that follow from a comparison of a column with a number, however they are written."""
     left, right = _linear(first), _linear(second)
     if left is None or right is None or (left[1] is None) == (right[1] is None):
         return []
@@ -181,7 +181,7 @@ def _compared(how: str, first: Bound, second: Bound) -> list[_Most]:
 
 
 def _least(factor: Fraction, index: int, number: Fraction, *, strictly: bool) -> _Most:
-    """Return what follows from a factor times a column being less than a number, or no greater."""
+    """Return the limits that follow from a factor times a column being less than a number, or no greater."""
     most = number / abs(factor)
     return (1 if factor > 0 else -1), index, math.ceil(most) - 1 if strictly else math.floor(most)
 

@@ -1,4 +1,4 @@
-"""Copying a graph with changes: what all passes are made with."""
+"""Copies of graphs with changes: the basis of all passes."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ class Copy:
         )
 
     def inputs(self, node: Node) -> tuple[Node, ...]:
-        """Return what stands in the copy for what a node of the old graph reads."""
+        """Return the inputs in the copy of a node of the old graph."""
         return tuple(map(self._new.__getitem__, node.inputs))
 
     def now(self, node: Node) -> Node:
-        """Return what stands in the copy for a node of the old graph."""
+        """Return the node in the copy for a node of the old graph."""
         return self._new[node]
 
     def finished(self) -> Graph:

@@ -1,4 +1,4 @@
-"""Framing self-joins: what is aggregated over the rows near each row is a window, and not a join of all with all."""
+"""Framing self-joins: an aggregation over the rows near each row is a window, and not a join of all with all."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def frame_self_joins(graph: Graph) -> Graph:
 
 
 Columns: TypeAlias = Sequence[Bound]
-"""What columns are, as expressions."""
+"""Columns, as expressions."""
 
 
 @attrs.frozen
 class _SelfJoin:
-    """What is aggregated over the rows near each row, all as expressions of one row of the collection."""
+    """An aggregation over the rows near each row, all as expressions of one row of the collection."""
 
     base: Node
     band: Band
@@ -220,7 +220,7 @@ def _sides_of(expressions: Iterable[Bound], width: int) -> set[int]:
 
 
 _REPEATABLE: Final = {"min": "min", "max": "max", "bool_and": "bool_and", "bool_or": "bool_or", "count_distinct": "min"}
-"""What does not depend on how often a row is there, and what gives the one value that all rows of a group have."""
+"""Aggregates that do not depend on how often a row is there, and those that give the one value of a group's rows."""
 
 
 def _together(call: AggregateCall) -> str | None:

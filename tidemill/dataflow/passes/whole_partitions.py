@@ -1,4 +1,4 @@
-"""Grouping whole partitions: what is the same for all rows of one is computed by a group, and joined to them."""
+"""Grouping whole partitions: values that all rows of one share are computed by a group, and joined to them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _WORTH_A_HASH: Final = 2
 
 @attrs.frozen
 class Kept:
-    """What is left of a window."""
+    """The calls and columns that are left of a window."""
 
     calls: tuple[int, ...]
     columns: tuple[int, ...]
@@ -32,7 +32,7 @@ class Kept:
 
 
 def read_by_window(node: Windowed, read: set[int]) -> Kept:
-    """Return what is left of a window of which these columns are read.
+    """Return the rest of a window of which these columns are read.
 
     All columns order rows in ties. None need to where no two rows of a partition are alike in the order, or where
     rows that are have the same in all that is read. Else those may go that are the last ones by which rows with the

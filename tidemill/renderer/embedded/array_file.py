@@ -45,7 +45,7 @@ _DAMAGED: Final = (
     RuntimeError,
     OverflowError,
 )
-"""What comes of a zip in which some byte is another one: its method of compression, its flag of encryption, ..."""
+"""Errors of a zip in which some byte is another one: its method of compression, its flag of encryption, ..."""
 
 
 class Arrays(Mapping[str, Any]):
@@ -132,7 +132,7 @@ def read(path: Path, checksum: str | None = None, *, later: bool = False) -> tup
 
 
 def _unreadable(path: Path, error: Exception) -> StateError:
-    """Return what to say of a file that the system does not read; or that is not what it seems to be."""
+    """Return the message for a file that the system does not read, or that is not what it seems to be."""
     to_do = advice(error) if isinstance(error, OSError) and error.errno is not None else "use an earlier save"
     return StateError(f"{path} could not be read as a saved state ({error}): {to_do}")
 
@@ -177,7 +177,7 @@ def _digest(file: Any, size: int) -> bytes:
 
 
 def _not_whole(path: Path, file: Any) -> StateError:
-    """Return what to say of a file whose checksum is wrong; of one of another version, that."""
+    """Return the message for a file whose checksum is wrong; or, if that is so, that it is of another version."""
     manifest = None
     with contextlib.suppress(Exception), zipfile.ZipFile(file) as archive:  # whatever a damaged zip brings about
         manifest = json.loads(archive.read(_MANIFEST))
@@ -202,7 +202,7 @@ def _check_version(path: Path, manifest: Any) -> None:
 
 
 def _array(content: bytes) -> Any:
-    """Return what the bytes of an array are, which stay as they are."""
+    """Return the array of an ``.npy`` member, as a view of its bytes."""
     file = io.BytesIO(content)
     np.lib.format.read_magic(file)
     shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)

@@ -76,16 +76,16 @@ class Compiled:
         self.inputs: dict[Input, InputOperator] = {}
         self.outputs: dict[Output, OutputOperator] = {}
         self.checks: dict[Node, UniqueCheck] = {}
-        """What holds the rows of inputs declared unique."""
+        """The operators that hold the rows of inputs declared unique."""
         self.holders: dict[Node, Operator] = {}
-        """What holds the contents of each input that is kept."""
+        """The operators that hold the contents of inputs that are kept."""
         for node in graph.nodes:
             self._add(node)
         for name in kept:
             self._hold(graph.inputs[name])
         self._wire()
         self.forgetting = Forgetting(self.operators, forgetting(graph))
-        """What spines are told of rows that nobody asks for any more."""
+        """Tells spines of rows that nobody looks up any more."""
         least = Antichain.minimum(len(graph.coordinates))
         at_first = dict.fromkeys(graph.inputs.values(), least)
         self.eager = any(f != least for f in progress.user_frontiers(self.outputs, at_first).values())

@@ -1,4 +1,4 @@
-"""What an operator may ask of the operators that are made before it."""
+"""The compile context: the operators made so far, as the constructor of the next one may look them up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 
 
 class CompileContext(Protocol):
-    """What a new operator may ask of what is made so far."""
+    """Looks up the operators made so far."""
 
     interner: Interner
 

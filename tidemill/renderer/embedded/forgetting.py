@@ -34,7 +34,7 @@ class _Shows(Protocol):
 
 
 class _Mark:
-    """What a mark showed when the last step ended."""
+    """A mark of an operator, as it was when the last step ended."""
 
     def __init__(self, operator: Operator, column: int) -> None:
         self._operator = operator

@@ -1,4 +1,4 @@
-"""The table of the embedded engine's operators: each file of operators puts its own into it."""
+"""The registry of the embedded engine's operators: each module of operators registers its own."""
 
 from __future__ import annotations
 

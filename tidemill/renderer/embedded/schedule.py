@@ -1,4 +1,4 @@
-"""Which operator runs when: ports, where updates are queued for it, and the rounds of loops.
+"""The schedule of a step: the order in which operators run, the ports that queue their updates, the rounds of loops.
 
 A step goes through the operators once, in topological order, running those with work. A loop is one place in that
 order: it repeats rounds, each handling exactly the updates at one iteration across all user times of the step, until
@@ -35,7 +35,7 @@ Round: TypeAlias = tuple[int, ...]
 
 
 class Schedule:
-    """What the operators of a run share: the shape of times, the transaction of the current step, pending updates."""
+    """The shared state of a run's operators: the shape of times, the current step's transaction, pending updates."""
 
     def __init__(self, users: int, frontier_of: Callable[[Node], Frontier]) -> None:
         self.users = users
@@ -45,7 +45,7 @@ class Schedule:
         self.frontiers_differ = False
         """Whether operators differ in their frontiers, before or after the current step."""
         self.transaction = Transaction()
-        """What the current step has changed."""
+        """The changes of the current step."""
         self.pending: dict[Port, None] = {}
         """The ports with pending updates."""
         self.running: tuple[Operator, float] | None = None
@@ -53,7 +53,7 @@ class Schedule:
         self.tracer: Tracer | None = None
         """Takes down what operators do, while events are logged."""
         self.asked: Callable[[], None] | None = None
-        """What somebody who watches has asked for: done before the next operator's turn, by the thread of the step."""
+        """A request of somebody who watches: done before the next operator's turn, by the thread of the step."""
         self.kept_since: Antichain | None = None
         """Times beyond it stay distinguishable for operators to come, which are loaded; None where none are to come."""
         self.most_pairs: int | None = None
@@ -276,7 +276,7 @@ class Port:
 
     @property
     def rounds(self) -> dict[Round, list[UpdateArray]]:
-        """What is there for this step, by the rounds that it is of."""
+        """The updates of this step, by their rounds."""
         now = self.operator.region.now
         if self._rows is not None:
             self._stack_rows()
@@ -288,7 +288,7 @@ class Port:
         return self.pending.size
 
     def take(self) -> UpdateArray | None:
-        """Return what is there for the operator's turn."""
+        """Return the updates for the operator's turn."""
         if self._rows is not None:
             self._stack_rows()
         if not self._now:
@@ -298,7 +298,7 @@ class Port:
         return updates
 
     def take_rows(self) -> Rows | None:
-        """Return what is there for the operator's turn: as rows, if that is how it came."""
+        """Return the updates for the operator's turn: as rows, if that is how they came."""
         if self._rows is None or self._now:
             return self.take()
         rows, self._rows = self._rows, None
@@ -310,7 +310,7 @@ class Port:
         return self._rows is not None and not self._now
 
     def take_consolidated_rows(self) -> Rows | None:
-        """Return what `take_consolidated` does: as rows, if that is how it came, and consolidated."""
+        """Like `take_consolidated`: as rows, if that is how they came, and consolidated."""
         return self.take_rows() if self.consolidated and self.has_only_rows else self.take_consolidated()
 
     def _stack_rows(self) -> None:
@@ -319,7 +319,7 @@ class Port:
         self._rows = None
 
     def take_consolidated(self) -> UpdateArray | None:
-        """Return what is there for the operator's turn, consolidated; None where all of it cancelled."""
+        """Return the updates for the operator's turn, consolidated; None where all of them cancelled."""
         if self._rows is not None:
             self._stack_rows()
         if self.consolidated and len(self._now) == 1:

@@ -1,4 +1,4 @@
-"""Saving a run and going on with it later: all spines, what waits, and the interned values."""
+"""Saved runs, to be gone on with later: all spines, pending updates, timers, and the interned values."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def save(
 
 
 def read(path: Path, checksum: str | None = None, *, later: bool = False) -> Saved:
-    """Return what was saved to a file; `StateError` where it is damaged, none of ours, or has another checksum.
+    """Return the run saved to a file; `StateError` where it is damaged, none of ours, or has another checksum.
 
     With ``later`` arrangements and interned values are read, and checked, when they are first looked at.
     """
@@ -139,7 +139,7 @@ class Saved:
             compiled.schedule.kept_since = Antichain(map(tuple, self.header["kept_since"]))
 
     def of_operator(self, place: str) -> dict[str, UpdateArray]:
-        """Return what was saved of the operator at a place, in memory then."""
+        """Return the saved arrays of the operator at a place, in memory then."""
         return self._some(_names_by_owner(self.arrays)[f"operators/{place}"])
 
 
@@ -166,7 +166,7 @@ def operators_of(region: Region) -> Iterator[Operator]:
 
 
 def _arrays(compiled: Compiled, *, whole: bool) -> Iterator[tuple[str, Any]]:
-    """Iterate over what is to be written, of one operator after the other: it need not all be in memory."""
+    """Iterate over the arrays to be written, of one operator after the other: they need not all be in memory."""
     for operator in operators_of(compiled.root):
         for name, array in dump_operator(operator, whole=whole).items():
             yield f"operators/{operator.place}/{name}", array
@@ -175,7 +175,7 @@ def _arrays(compiled: Compiled, *, whole: bool) -> Iterator[tuple[str, Any]]:
 
 
 def dump_operator(operator: Operator, *, whole: bool) -> dict[str, UpdateArray]:
-    """Return what an operator holds. Changes that were not read are in the whole alone: folders' runs begin anew."""
+    """Return the state of an operator. Changes that were not read are in the whole alone: folders' runs begin anew."""
     found = {name: s.all_updates() if whole else s.updates_in_memory() for name, s in operator.spines().items()}
     for i, port in enumerate(operator.ports):
         if port.pending:
@@ -187,7 +187,7 @@ def dump_operator(operator: Operator, *, whole: bool) -> dict[str, UpdateArray]:
 
 
 def in_memory(blocks: Mapping[str, UpdateArray]) -> dict[str, Stored]:
-    """Return what `dump_operator` returned as `load_operator` takes it."""
+    """Return the arrays of `dump_operator` in the form that `load_operator` takes."""
     return {name: (block.shape[1], partial(lambda block: block, block)) for name, block in blocks.items()}
 
 

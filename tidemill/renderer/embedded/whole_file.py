@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and names of files that are on the disk."""
+"""Atomic files, which are there whole or not at all, and names of files that are on the disk."""
 
 from __future__ import annotations
 

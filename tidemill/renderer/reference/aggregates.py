@@ -1,4 +1,4 @@
-"""What aggregates mean: the value of each for a multiset of rows, computed exactly and rounded once."""
+"""The meaning of aggregates: the value of each for a multiset of rows, computed exactly and rounded once."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def _top_k(node: composites.TopK, final: IsFinal, source: Trace) -> Updates:
 
 
 def _of_each_group(function: Callable[..., Contents], node: Any, final: IsFinal, source: Trace) -> Updates:
-    """Give what a function makes of each group's rows at every time, groups being those of the node's keys."""
+    """Give the results of a function for each group's rows at every time, groups being those of the node's keys."""
     groups: dict[Row, Trace] = defaultdict(dict)
     for (row, time), diff in source.items():
         groups[_values(node, node.keys, row)][row, time] = diff

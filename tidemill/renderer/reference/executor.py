@@ -37,7 +37,7 @@ Given: TypeAlias = dict[Input, list[tuple[Row, Time, int]]]
 
 
 class Evaluated(Protocol):
-    """What is computed from all updates."""
+    """The results computed from all updates."""
 
     traces: dict[Node, Trace]
     seconds: dict[Node, float]

@@ -1,4 +1,4 @@
-"""What scalar expressions mean: one row in plain Python. The other evaluators are tested against this one.
+"""The meaning of scalar expressions: one row in plain Python. The other evaluators are tested against this one.
 
 AND and OR take their operands from left to right, up to the first one that decides (false, true): an error counts only
 where none before it did, as it does after NULL. CASE, COALESCE and IN leave alone what they need not likewise. What

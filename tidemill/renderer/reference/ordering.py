@@ -20,7 +20,7 @@ def in_order(rows: Iterable[Row], by: Sequence[OrderColumn]) -> list[Row]:
 
 
 def _rank(value: Any, by: OrderColumn) -> Any:
-    """Return what sorts as a value does in an order."""
+    """Return a key that sorts as a value does in an order."""
     null = value is None
     place = 0 if null and by.nulls_first else 2 if null else 1
     return place, _Descending(row_order((value,))) if by.descending else row_order((value,))
@@ -28,7 +28,7 @@ def _rank(value: Any, by: OrderColumn) -> Any:
 
 @functools.total_ordering
 class _Descending:
-    """What sorts the other way round."""
+    """A key that sorts the other way round."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

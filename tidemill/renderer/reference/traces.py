@@ -32,7 +32,7 @@ def consolidated(updates: Iterable[tuple[Row, Time, int]]) -> Trace:
 
 
 def contents(trace: Trace, at: Time) -> Contents:
-    """Return what a collection holds at a time."""
+    """Return the contents of a collection at a time."""
     found: Contents = defaultdict(int)
     for (row, time), diff in trace.items():
         if less_equal(time, at):

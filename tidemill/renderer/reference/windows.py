@@ -1,4 +1,4 @@
-"""What window calls mean: for each row, the value of each call, straight from SQL's definition."""
+"""The meaning of window calls: for each row, the value of each call, straight from SQL's definition."""
 
 from __future__ import annotations
 

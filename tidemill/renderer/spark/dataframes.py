@@ -187,7 +187,7 @@ def guarded_inputs(nodes: Mapping[Input, Given], named: Names) -> dict[Input, Fr
 
 
 def _violations(node: Input, coordinates: int, texts: Mapping[str, str] | None = None) -> list[tuple[str, str, str]]:
-    """Return what may be wrong with an update: columns, conditions on them or their texts, and messages."""
+    """Return the checks of updates: columns, conditions on them or their texts, and messages."""
     found = []
     for name, field in zip(columns(len(node.schema)), node.schema, strict=True):
         if not field.nullable:

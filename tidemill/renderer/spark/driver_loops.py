@@ -59,7 +59,7 @@ def entering(scope: Scope, usage: Usage) -> dict[Node, list[Node]]:
 def left_in_driver(
     spark: SparkSession, graph: Graph, scope: Scope, usage: Usage, came: Mapping[Node, Frame], *, in_driver: int
 ) -> dict[Leave, Frame] | None:
-    """Return what leaves a loop at the top level when these updates come into it; None where it grows too large.
+    """Return the updates that leave a loop at the top level when these enter it; None where it grows too large.
 
     ``in_driver`` is how many may come into it.
     """
@@ -129,7 +129,7 @@ def _fetched(compiled: Compiled, source: Node, frame: Frame) -> UpdateArray:
 
 
 def _limited(compiled: Compiled, most: int) -> Callable[[], None]:
-    """Return what refuses to go on where operators hold more than ``most`` updates; to be asked before each turn."""
+    """Return a check, to be called before each turn, that operators hold no more than ``most`` updates."""
     operators = list(operators_of(compiled.root))
     looked = 0.0
 

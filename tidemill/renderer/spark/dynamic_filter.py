@@ -63,13 +63,13 @@ class Moves:
     moves: Sequence[Move]
 
     def filtered(self, left: Frame) -> Frame | None:
-        """Return what passes of new left updates: as they arrive, and as the value moves."""
+        """Return the new left updates that pass: as they arrive, and as the value moves."""
         if left.time is None or (self.moves and self.moves[-1].time > left.time[0]):
             return self._met(left, is_new=True)
         return self._compared(left, self.moves[-1].new if self.moves else self.before)
 
     def passed(self, stored: Frame) -> Frame | None:
-        """Return what becomes of updates that came before all moves."""
+        """Return the output for updates that came before all moves."""
         return self._met(stored, is_new=False) if self.moves else None
 
     def is_kept(self) -> Column:

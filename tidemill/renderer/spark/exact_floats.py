@@ -35,7 +35,7 @@ Batches = Iterator[pa.RecordBatch]
 
 @attrs.frozen
 class Limbs:
-    """What limbs are multiples of, as powers of two: ``first``, and each of the others by ``width`` below."""
+    """The units of limbs, as powers of two: ``first``, and each of the others by ``width`` below."""
 
     first: int
     width: int

@@ -1,4 +1,4 @@
-"""What Spark is asked to do for a graph, as text: the plan of each job of a rendering, without running any.
+"""The explanation of a graph on Spark, as text: the plan of each job of a rendering, without running any.
 
 The step walks the graph as ever, but each job is noted instead of run, and its result replaced by a stand-in of ten
 million rows, so that Spark plans as it does for large data. Loops end after their second round, which has what every
@@ -123,7 +123,7 @@ class _Planned(Step):
             self._send_later(node.variable, (*now[:-1], 1), linear.moved(change, node.scope.coordinates - 1, 1))
 
     def of_dynamic_filter(self, node: OrderedDynamicFilter, _now: Round) -> Frame | None:
-        """Return what passes of left updates as some value moves once: which one it is, is not known."""
+        """Return the left updates that pass as some value moves once: which one it is, is not known."""
         left, right = self._inputs(node)
         if right is not None:
             materialised(consolidated(right))
@@ -147,7 +147,7 @@ def _stand_in(spark: SparkSession, name: str, schema: Any) -> DataFrame:
 
 
 def _plan(data: DataFrame) -> str:
-    """Return what Spark prints of a plan."""
+    """Return a plan as Spark prints it."""
     with contextlib.redirect_stdout(io.StringIO()) as text:
         data.explain()
     return text.getvalue().replace("== Physical Plan ==", "").strip("\n")

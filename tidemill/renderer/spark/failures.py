@@ -133,7 +133,7 @@ _TAGGED: Final[dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]
     "bytes": (bytes, bytes.hex, bytes.fromhex),
     "site": (Site, lambda v: [v.file, v.line], lambda v: Site(*v)),
 }
-"""What JSON has no value for: its type, and how it is written and read. A datetime is a date, so it comes first."""
+"""Types that JSON has no value for, and how they are written and read. A datetime is a date, so it comes first."""
 
 
 def _tagged(value: Any) -> Any:

@@ -79,7 +79,7 @@ def _started() -> Path | None:
 
 
 def _problem(java: Path) -> str | None:
-    """Return what makes a Java unsuitable."""
+    """Return the reason why a Java is unsuitable."""
     try:
         said = subprocess.run(  # noqa: S603 - the user's own Java
             [java, "--add-modules", _MODULE, "-version"], capture_output=True, text=True, check=False, timeout=60

@@ -1,4 +1,4 @@
-"""What runs in executors on whole partitions of keys: the embedded engine's own operators for Threshold and Reduce.
+"""Tasks that executors run on whole partitions of keys: the embedded engine's own operators for Threshold and Reduce.
 
 A partition has all updates of its keys, as one table whose column ``kind`` says what each line is: a new update, a
 pending time that is due, or a stored update of one of the operator's arrangements. What comes out has the same columns:
@@ -66,7 +66,7 @@ class Layout:
     diff_weight: int
     """Which weight of these lines is the output's diff."""
     sums: list[tuple[str, int | None]] | None
-    """What is stored of the input, where that is sums of whole numbers alone; see `IntegerSums.weight_meanings`."""
+    """The stored sums, where the state is sums of whole numbers alone; see `IntegerSums.weight_meanings`."""
     fields: tuple[Field, ...] = attrs.field(init=False)
     """All columns, as they are named inside."""
 
@@ -245,5 +245,5 @@ def _operator(node: Any, region: Region, interner: Interner) -> tuple[KeyedOpera
 
 
 def _added(spine: Spine) -> UpdateArray:
-    """Return what was added to an arrangement."""
+    """Return the updates added to an arrangement."""
     return spine.layout.consolidated(spine.updates_in_memory())

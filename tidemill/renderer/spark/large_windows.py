@@ -70,7 +70,7 @@ def is_divisible(node: Node) -> bool:
 
 
 def note_on_large_partitions() -> str:
-    """Return what is done with large partitions of windows that can be divided, for explain."""
+    """Return a note for explain on large partitions of windows that can be divided."""
     return (
         f"Partitions of more than {LARGE:,} updates, counted by a job before this one, are cut by their order into "
         f"ranges of about {RANGE_ROWS:,} updates each: one job summarises the ranges, one computes their values."
@@ -234,7 +234,7 @@ def _arguments(call: BoundWindowCall) -> tuple[int | BoundLiteral | None, ...]:
 def surroundings(
     node: Reduce, summaries: Sequence[Mapping[str, Any]], given: Sequence[int]
 ) -> dict[Place, Surroundings] | None:
-    """Return what surrounds each range, encoded to be sent; None if one has no summary, or if they are out of order."""
+    """Return the surroundings of each range, encoded; None if one has no summary, or if they are out of order."""
     if any(row["summary"] is None for row in summaries):
         return None
     transport = Transport(node.inputs[0].schema.dtypes, given, Interner())

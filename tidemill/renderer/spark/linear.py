@@ -48,7 +48,7 @@ def filtered(node: Filter, frame: Frame, strategy: Strategy) -> Frame:
 
 @RULES(FlatMap, Inspect)
 def in_python(node: Node, frame: Frame, strategy: Strategy) -> Frame:
-    """Return what a node makes of batches of updates in the executors' Python."""
+    """Return a node's output for batches of updates, in the executors' Python."""
     frame = strategy.prepared(frame)
     users, width = frame.coordinates - _loops(node), len(node.schema)
     kept = isinstance(node, Inspect) and frame.consolidated

@@ -72,7 +72,7 @@ def distinct(frame: Frame) -> Frame:
 
 
 def distinct_in_round(new: Frame, stored: Sequence[Frame]) -> tuple[Frame | None, Frame | None]:
-    """Return what a round of a loop changes, and what it adds to the counts stored by earlier rounds: in one job.
+    """Return the changes of a round of a loop, and its additions to the counts stored by earlier rounds: in one job.
 
     All is at one user time. Counts are added up with those of all that is stored, while that is no more than what
     shuffles in a moment; else with those of the rows that come, which then have to be computed before.
@@ -312,7 +312,7 @@ def _times(column: int, dtype: DType, diff: str) -> str:
 
 
 def totals_of(a: BoundAggregate) -> dict[str, str]:
-    """Return what `value_of` is made of, of rows that are there once each."""
+    """Return the aggregates that `value_of` is made of, for rows that are there once each."""
     if a.column is None:
         return {"rows": "count(1)"}
     if a.function in EXTREMES:

@@ -1,4 +1,4 @@
-"""What runs in executors on ranges of partitions that are too large for one task.
+"""Tasks that executors run on ranges of partitions that are too large for one task.
 
 All have rows of a few partitions between two places of the order. A first kernel says what its ranges are to others, a
 second one is told what there is around them, and gives the calls' values. Rows come in versions, one for each time and
@@ -202,7 +202,7 @@ class RangeValuesKernel:
     columns: tuple[int, ...]
     """The columns of rows of what is around."""
     around: Mapping[Place, Surroundings]
-    """What is around each range, as it is sent."""
+    """The surroundings of each range, as they are sent."""
 
     @property
     def given(self) -> Sequence[Field]:

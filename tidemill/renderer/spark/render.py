@@ -54,7 +54,7 @@ def render(  # noqa: PLR0917 - as tidemill.render has them
     diff: str,
     in_driver: int,
 ) -> dict[str, DataFrame]:
-    """Return what each output holds, from the graph as planned where these composites are not lowered.
+    """Return the contents of each output, from the graph as planned where these composites are not lowered.
 
     See ``tidemill.render``. Where all are rows, joins are first tried as Spark has them.
     """

@@ -1,4 +1,4 @@
-"""What runs in executors row by row: expressions that Catalyst lacks or means differently, and users' functions."""
+"""Tasks that executors run row by row: expressions that Catalyst lacks or means differently, and users' functions."""
 
 from __future__ import annotations
 

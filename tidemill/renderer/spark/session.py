@@ -14,7 +14,7 @@ LEAST: Final = 4
 
 
 class _Setting(NamedTuple):
-    """What a setting has to be, why, and a pattern of what else will do."""
+    """The value that a setting has to have, why, and a pattern of others that will do."""
 
     wanted: str
     why: str

@@ -318,7 +318,7 @@ class Step:
 
     @_rule(OrderedDynamicFilter)
     def of_dynamic_filter(self, node: OrderedDynamicFilter, _now: Round) -> Frame | None:
-        """Return what passes of left updates as the right value moves, which the driver has to know."""
+        """Return the left updates that pass as the right value moves, which the driver has to know."""
         left, right = self._inputs(node)
         moves = moves_of(node, right)
         return None if left is None else moves.filtered(left)

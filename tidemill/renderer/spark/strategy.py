@@ -24,7 +24,7 @@ from tidemill.renderer.spark.scalars import native_sql
 
 @attrs.frozen
 class Strategy:
-    """What Catalyst computes and what the embedded engine's kernels do, and from which updates."""
+    """Whether Catalyst or the embedded engine's kernels compute something, and from which updates."""
 
     name: str
     trusts_catalyst: bool = True

@@ -1,4 +1,4 @@
-"""What is sent to executors: work on batches, which meet it in the same types whatever the session's settings."""
+"""Tasks for executors: work on batches, which meet it in the same types whatever the session's settings."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Kernel(Protocol):
         """The columns that it makes."""
 
     def apply(self, given: UpdateArray, interner: Interner) -> UpdateArray:
-        """Return what it makes of a partition that is not empty."""
+        """Return its output for a partition that is not empty."""
 
 
 def applied(data: DataFrame, kernel: Kernel) -> DataFrame:
-    """Return what a kernel makes of each partition of a DataFrame, in executors."""
+    """Return the output of a kernel for each partition of a DataFrame, in executors."""
 
     def run(batches: Batches) -> Batches:
         return run_kernel(kernel, batches)
@@ -55,7 +55,7 @@ def applied(data: DataFrame, kernel: Kernel) -> DataFrame:
 
 
 def run_kernel(kernel: Kernel, batches: Batches) -> Batches:
-    """Give what a kernel makes of a partition."""
+    """Give the output of a kernel for a partition."""
     found = [batch for batch in batches if batch.num_rows]
     if not found:
         return
@@ -74,7 +74,7 @@ def encoded(columns: Iterable[pa.ChunkedArray], types: Iterable[DType], interner
 
 
 def done_in_executors(data: DataFrame, task: Callable[[Batches], Batches], schema: Any) -> DataFrame:
-    """Return what a task makes of a DataFrame's batches in executors."""
+    """Return the output of a task for a DataFrame's batches, in executors."""
     return data.mapInArrow(with_encoded_errors(_in_own_types(task)), schema)
 
 

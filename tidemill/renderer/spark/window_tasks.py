@@ -1,4 +1,4 @@
-"""What runs in executors on the partitions of window calls.
+"""Tasks that executors run on the partitions of window calls.
 
 Where nothing is stored and all is at one time, whole partitions go through the kernel. In a live run a task gets the
 stored rows of the partitions that change, and the new updates, and runs the embedded engine's own operator, which
@@ -68,7 +68,7 @@ class WindowsKernel:
 
 
 class _Reader:
-    """What reads the operator."""
+    """A reader of the operator's output."""
 
     takes_rows = False
 

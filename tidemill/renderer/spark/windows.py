@@ -22,7 +22,7 @@ _FEW_KEYS: Final = 100_000
 def changed_windows(
     node: Reduce, interval: tuple[Antichain, Antichain], new: Frame, stored: DataFrame, *, may_be_large: bool
 ) -> Frame:
-    """Return what new updates change, with those stored before, of which only touched partitions are looked at.
+    """Return the changes by new updates, with those stored before, of which only touched partitions are looked at.
 
     New ones are read twice. All are over times of one coordinate.
     """

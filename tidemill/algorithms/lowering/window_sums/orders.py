@@ -79,7 +79,7 @@ class Orders:
 
     @property
     def _tie(self) -> Expr:
-        """What breaks ties: the hash that calls have for it; else nothing depends on it, and any will do."""
+        """The expression that breaks ties: the hash that calls have for it; any, where nothing depends on it."""
         for tie in self.windows.ties[:1]:
             if tie.column not in self.windows.row:
                 return col(self.names[tie.column])

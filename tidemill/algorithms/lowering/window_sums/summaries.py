@@ -26,7 +26,7 @@ class Summary:
 
 
 def summary(call: AggregateCall | ValueCall, names: tuple[str, ...]) -> Summary:
-    """Return what a call sums up, of rows with columns of these names."""
+    """Return a call as a sum over rows with columns of these names."""
     frame, made = call.frame, _combination(call, names)
     if _ends_soon(frame):
         return Summary(_of_last_rows(made, frame), by_row=True, last_rows=True)

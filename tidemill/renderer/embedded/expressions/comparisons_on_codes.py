@@ -17,7 +17,7 @@ Passing: TypeAlias = Callable[[Rows], Bools]
 
 
 def compile_comparisons(bound: Bound, interner: Interner) -> Passing | None:
-    """Return what marks the rows for which all of a few comparisons are true; None for any other predicate.
+    """Return a function that marks the rows for which all of a few comparisons are true; None for any other predicate.
 
     >>> import numpy as np
     >>> from tidemill.expressions.schema import Schema

@@ -115,7 +115,7 @@ class FewRows:
         return self.of_lists(updates.tolist(), n) if n <= FEW_ROWS and self.is_quick else None
 
     def of_lists(self, updates: list[list[int]], count: int) -> list[list[Any]] | None:
-        """Return what `values` does, of a few updates given as lists, where all expressions are for Python."""
+        """Like `values`, for a few updates given as lists, where all expressions are for Python."""
         rows: list[list[Any]] = [[None] * self._width for _ in range(count)]
         for i, value_of in self._used:
             for row, code in zip(rows, updates[i], strict=True):

@@ -1,4 +1,4 @@
-"""What the rules of scalar functions share: kernels of ``pyarrow.compute`` as functions, failures, constants."""
+"""Shared parts of the rules of scalar functions: kernels of ``pyarrow.compute`` as functions, failures, constants."""
 
 from __future__ import annotations
 

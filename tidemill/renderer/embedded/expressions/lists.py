@@ -1,4 +1,4 @@
-"""What functions and comparisons do to Arrow columns of lists and structs."""
+"""Functions and comparisons over Arrow columns of lists and structs."""
 
 from __future__ import annotations
 

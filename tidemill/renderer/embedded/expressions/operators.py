@@ -1,4 +1,4 @@
-"""What operators do to Arrow columns: comparison, arithmetic, bits, CASE and its like."""
+"""Operators over Arrow columns: comparison, arithmetic, bits, CASE and its like."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ COMPARISON: Final[dict[str, Apply]] = {
 
 
 def _comparisons(given: DType) -> dict[str, Apply]:
-    """Return what compares two columns of a type."""
+    """Return the kernel that compares two columns of a type."""
     return NESTED_COMPARISON if given.is_nested else _FLOAT_COMPARISON if given == FLOAT64 else COMPARISON
 
 

@@ -253,7 +253,7 @@ def order_ranks(codes: Ints, dtype: DType, interner: Interner) -> Ints:
 
 
 def order_key(code: int, dtype: DType, interner: Interner) -> Any:
-    """Return what sorts as the value of a code does, nulls first."""
+    """Return a key that sorts as the value of a code does, nulls first."""
     is_long = is_long_decimal(dtype)
     if not is_long and not is_interned(dtype):
         return code
@@ -302,7 +302,7 @@ NAN_CODE: Final = 0x7FF8000000000000
 
 
 def encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
-    """Return what gives the code of a value of a type, NULL aside."""
+    """Return a function from a value of a type to its code, NULL aside."""
     if dtype.is_nested:
         of = _each(dtype, encoder, interner)
         return lambda values: interner.number(
@@ -319,7 +319,7 @@ def encoder(dtype: DType, interner: Interner) -> Callable[[Any], int]:
 
 
 def decoder(dtype: DType, interner: Interner) -> Callable[[int], Any]:
-    """Return what gives the value of a code of a type, NULL aside."""
+    """Return a function from a code of a type to its value, NULL aside."""
     if dtype.is_nested:
         of = _each(dtype, decoder, interner)
         return lambda code: tuple(

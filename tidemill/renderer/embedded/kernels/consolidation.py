@@ -101,7 +101,7 @@ def _added_up(weights: Rows, in_order: list[Ints], new: Bools) -> tuple[list[Int
 
 
 def _of_part(weights: Rows, in_order: list[Ints], new: Bools) -> tuple[list[Ints], UpdateArray]:
-    """Return what `_added_up` does, all at once."""
+    """Like `_added_up`, all at once."""
     sums = columns_at(weights, in_order[0])
     if not new.all():
         starts = new.nonzero()[0]
@@ -128,7 +128,7 @@ def _grouped_by(keys: Ints, codes: Rows, minor: list[Ints], kind: Literal["quick
 
 
 def _grouped_by_words(keys: Ints, codes: Rows, minor: list[Ints]) -> _Order:
-    """Return what `_grouped_by` does, of many."""
+    """Like `_grouped_by`, for many updates."""
     n = len(keys)
     place_bits = (n - 1).bit_length()
     ends, word = _ends(keys), empty(n, np.uint64)

@@ -36,7 +36,7 @@ class Interner:
     def __init__(self) -> None:
         self._begin()
         self._load: Callable[[Interner], object] | None = None
-        """What adds objects when they are first asked for; None where all are here."""
+        """Adds objects when they are first asked for; None where all are here."""
         self._array = np.empty(0, object)
         self._filled = 0
         self._leading = np.empty(0, np.int64)

@@ -23,7 +23,7 @@ _OVERFLOW: Final = 1 << 63
 _HALF: Final = 1 << 31
 _UNIT_BITS: Final = 30
 _UNIT: Final = 1 << BITS + _UNIT_BITS
-"""What a highest limb has too much is kept in further updates, in units of this."""
+"""The unit of further updates that keep what is too much for a highest limb."""
 _MOST_UPDATES: Final = 1 << 16
 _FEW_LOOKED_AT: Final = 48
 """Weights of which Python finds the largest sooner."""

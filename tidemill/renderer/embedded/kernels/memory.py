@@ -86,7 +86,7 @@ def stack(rows: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 class Room:
-    """What the first rows of a matrix are parts of: the other rows have nothing in them, and are for who needs them.
+    """A matrix with filled first rows: the other rows have nothing in them, and are for who needs them.
 
     Those are the ones that mostly say the same over and over, the time and the count. While the rows are handed on one
     by one they take no memory; who wants a matrix then need not copy what is there (`whole`).

@@ -1,4 +1,4 @@
-"""Memory for arrays of many rows: what one has let go of within a step, the next ones have again.
+"""Memory for arrays of many rows: pages that one array releases within a step are reused by the next ones.
 
 The system clears a page when a process first writes to it, and of a virtual machine that gave its free memory back it
 has to ask the host for the page before: that takes longer than most of what is done with the numbers on it. A step
@@ -46,7 +46,7 @@ class _Stretch(NamedTuple):
 
 
 class _Place:
-    """What an array in pages rests on: once no array does, these are free."""
+    """The base of arrays in pages: once no array has it, these are free."""
 
     __slots__ = ("__array_interface__", "stretch")
 
@@ -159,7 +159,7 @@ class Reuse:
 
 
 class _Here(threading.local):
-    """What holds for a thread."""
+    """The pages that a thread may reuse."""
 
     reuse: ReferenceType[Reuse] | None = None
     """Nobody but the step holds it: where Ctrl-C comes as that ends, nothing stays behind."""

@@ -126,7 +126,7 @@ def sort_by(columns: Sequence[_Ints], falling: Collection[int] = ()) -> Sorted:
 
 
 def _sort_few(columns: Sequence[_Ints], falling: Collection[int]) -> Sorted:
-    """Return what `sort_by` does, of rows of which NumPy's own order is found as fast."""
+    """Like `sort_by`, for rows of which NumPy's own order is found as fast."""
     rising = [~column if i in falling else column for i, column in enumerate(columns)]
     order: _Ints = np.lexsort(rising[::-1])
     new_first = _new(columns[0].take(order))
@@ -146,7 +146,7 @@ def sort_words(word: Words, place_bits: int) -> tuple[_Ints, _Bools]:
 
 
 def _sorted_words(word: Words, place_bits: int, low_bits: int) -> tuple[_Ints, _Bools, _Bools]:
-    """Return what `sort_words` does, and where a number begins that is another one without its lowest bits."""
+    """Like `sort_words`, and where a number begins that differs from the one before in more than its lowest bits."""
     _sort_with_places(word, place_bits)
     new = empty(len(word), np.bool_)
     new_first = empty(len(word), np.bool_) if low_bits else new

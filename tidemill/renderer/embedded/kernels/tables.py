@@ -113,7 +113,7 @@ def numbered(codes: _Ints) -> tuple[_Ints, _Ints] | None:
 
 
 def _numbers_from_0(codes: _Ints, most: int) -> tuple[_Ints, _Ints] | None:
-    """Return what `numbered` does of a column that has each of the numbers from 0 on, as of strings just interned.
+    """Like `numbered`, for a column that has each of the numbers from 0 on, as of strings just interned.
 
     Each is its own number then. None where it is no such column.
     """

@@ -1,7 +1,7 @@
-"""Threads for what takes long of many numbers: shares of it side by side, which give what it gives in one go.
+"""Threads for work on many numbers: it is divided into shares that run side by side, with the same result.
 
-NumPy and Arrow let go of the interpreter's lock while they sort, look up and compute. How many threads there may be is
-what the run at work was told (`tm.Embedded(threads=...)`); where none was, as in Spark's workers, there is one.
+NumPy and Arrow release the interpreter's lock while they sort, look up and compute. The number of threads is a setting
+of the run (`tm.Embedded(threads=...)`); without one, as in Spark's workers, there is one thread.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def in_shares(work: Callable[[slice], None], n: int) -> None:
 
 
 def side_by_side(work: Callable[[_Given], _Found], given: Sequence[_Given]) -> list[_Found]:
-    """Return what is found for each of some things, computed side by side; an error comes out once all have ended.
+    """Return the results of a function for each of some things, computed side by side; raises once all have ended.
 
     >>> side_by_side(len, ["a", "bc"])
     [1, 2]

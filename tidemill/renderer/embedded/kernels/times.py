@@ -73,7 +73,7 @@ def advance_times(times: Times, frontier: Antichain) -> None:
 
 
 def advanced_rows(times: list[Ints], frontier: Antichain) -> list[Ints]:
-    """Return what `advance_times` makes of user times given row by row; those that stay as they are not copied."""
+    """Like `advance_times`, for user times given row by row; rows that stay as they are, are not copied."""
     if len(frontier.elements) == 1 == len(times) and len(times[0]):
         (least,), (row,) = frontier.elements[0][:1], times
         if row.strides[0] == 0:  # one time, over and over, which takes no memory

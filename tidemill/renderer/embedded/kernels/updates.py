@@ -123,7 +123,7 @@ def grouped(codes: Codes) -> tuple[Ints, Ints]:
 
 
 def _few_grouped(codes: Codes) -> tuple[Ints, Ints]:
-    """Return what `grouped` does, of a few columns."""
+    """Like `grouped`, for a few columns."""
     n = codes.shape[1]
     if n < 2:  # noqa: PLR2004 - nothing to order
         return first_numbers(n), first_numbers(n)
@@ -141,7 +141,7 @@ def _few_grouped(codes: Codes) -> tuple[Ints, Ints]:
 
 
 def _grouped_many(codes: Codes) -> tuple[Ints, Ints]:
-    """Return what `grouped` does. Codes of few values are sorted as such, side by side in one word; others by hash."""
+    """Like `grouped`. Codes of few values are sorted as such, side by side in one word; others by hash."""
     n = codes.shape[1]
     place_bits = (n - 1).bit_length()
     word, _, whole = sorting.packed(codes, _WORD - place_bits)
@@ -336,7 +336,7 @@ def _with_few_added_up(updates: UpdateArray, top: int, order: Ints, starts: Ints
 
 
 def _few_consolidated(updates: UpdateArray) -> UpdateArray:
-    """Return what `consolidated` does, of a few updates of one weight."""
+    """Like `consolidated`, for a few updates of one weight."""
     n = updates.shape[1]
     if n == 1:
         return updates if updates[-1, 0] else updates[:, :0]

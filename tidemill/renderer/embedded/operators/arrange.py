@@ -1,4 +1,4 @@
-"""Arrange: the one index of a collection by key, for all who read it."""
+"""Arrange: the index of a collection by key, one for all its readers."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Comparison(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What comparisons are, for some rows."""
+    """The values of comparisons, for some rows."""
 
     each: Any
     """A row of bools for each comparison; False where NULL is compared."""
@@ -47,7 +47,7 @@ class Truth(NamedTuple):
 
 
 def truth(comparisons: Sequence[Comparison], left: Codes, value: Value, interner: Interner) -> Truth:
-    """Return what comparisons are of left rows with the right row; with None for it, none is true."""
+    """Return the values of comparisons of left rows with the right row; with None for it, none is true."""
     if len(comparisons) == 1:
         return _single_truth(comparisons[0], left[comparisons[0].left], value, interner)
     n = left.shape[1]

@@ -29,7 +29,7 @@ FEW: Final = 16
 _FITS: Final = 2**62 * (1 + 2**-50)
 """Products of counts that are not greater, as floats, fit 64 bits."""
 BEYOND: Final = 2**62 + 2**61
-"""What stands for products that do not: an error once such a combination is complete, which it need not become."""
+"""Stands for products that do not: an error once such a combination is complete, which it need not become."""
 
 
 class Found(NamedTuple):
@@ -57,8 +57,8 @@ class Found(NamedTuple):
             yield Found({r: codes[:, part] for r, codes in self.rows.items()}, self.times[:, part])
 
 
-class Visible(NamedTuple):
-    """What of a relation a change is joined with: its arrangement, less updates in it that are not to be seen."""
+class VisiblePart(NamedTuple):
+    """The part of a relation that a change is joined with: its arrangement, less updates that are not to be seen."""
 
     spine: Spine
     view: View | None
@@ -115,7 +115,7 @@ class DeltaJoinOperator(Operator):
             return
         self._follow(found, list(zip(lookups, visible, strict=True)), result)
 
-    def _follow(self, found: Found, steps: list[tuple[Lookup, Visible]], result: list[UpdateArray]) -> None:
+    def _follow(self, found: Found, steps: list[tuple[Lookup, VisiblePart]], result: list[UpdateArray]) -> None:
         """Add what combinations make with the relations that are left, a block at a time, so few are held at once."""
         if not steps:
             self._check(found)
@@ -128,21 +128,21 @@ class DeltaJoinOperator(Operator):
                 if extended.times.shape[1]:
                     self._follow(extended, [*steps[:step], *steps[step + 1 :]], result)
 
-    def _visible(self, lookup: Lookup, new: UpdateArray | None, *, is_before: bool) -> Visible:
+    def _visible(self, lookup: Lookup, new: UpdateArray | None, *, is_before: bool) -> VisiblePart:
         """Return what of a relation is to be seen: new updates only if it comes before the relation that changes."""
         spine, unmet = self._arrangements[lookup.port].spine, self.ports[lookup.port].index
         if not self.schedule.frontiers_differ:
             before = not is_before and new is not None
-            return Visible(spine, self._arrangements[lookup.port].before if before else None, [])
+            return VisiblePart(spine, self._arrangements[lookup.port].before if before else None, [])
         without = []  # where frontiers differ, the arrangement holds updates that have not come here yet
         if unmet is not None and unmet.size:
             without.append(unmet)
         if new is not None and not is_before:
             without.append(self._index(lookup.port, Transaction()))
             without[-1].append(new)
-        return Visible(spine, None, without)
+        return VisiblePart(spine, None, without)
 
-    def _looked_up(self, found: Found, lookup: Lookup, visible: Visible) -> Found:
+    def _looked_up(self, found: Found, lookup: Lookup, visible: VisiblePart) -> Found:
         """Return the combinations with the rows of one more relation that fit."""
         keys = _keys(found, lookup)
         if not self._join.nulls_equal and np.count_nonzero(keys == NULL):
@@ -197,7 +197,7 @@ def _products(counts: Ints, others: Ints) -> Ints:
     return products
 
 
-def _fewest_first(found: Found, steps: list[tuple[Lookup, Visible]]) -> Iterator[tuple[Found, int]]:
+def _fewest_first(found: Found, steps: list[tuple[Lookup, VisiblePart]]) -> Iterator[tuple[Found, int]]:
     """Give combinations with the step that is best taken next: of those whose keys are known, with the fewest rows."""
     known = [0] if found.times.shape[1] <= FEW else _known(found, steps)
     if len(known) == 1:
@@ -214,7 +214,7 @@ def _fewest_first(found: Found, steps: list[tuple[Lookup, Visible]]) -> Iterator
             yield found.taken(some), step
 
 
-def _known(found: Found, steps: list[tuple[Lookup, Visible]]) -> list[int]:
+def _known(found: Found, steps: list[tuple[Lookup, VisiblePart]]) -> list[int]:
     """Return the steps whose keys are known: the first one's are, since they are in an order in which all are."""
     return [i for i, (lookup, _) in enumerate(steps) if all(r in found.rows for r, _ in lookup.key)]
 

@@ -1,4 +1,4 @@
-"""DynamicFilter where times are in order: left rows lie by what is compared, and only those passed are looked at.
+"""DynamicFilter where times are in order: left rows are sorted by the compared column, and only those passed are read.
 
 When the right value moves, the rows between the old one and the new are a range of each sorted batch. The operator goes
 through the right side's times in a step; the left updates before each are taken in between.
@@ -52,7 +52,7 @@ class DynamicFilterOperator(Operator):
         self._indexes = {c: self._spine(left.dtypes, order) for c, order in self._orders.items()}
         self._right = self._spine(right.dtypes, None)
         self._contents: Contents | None = None
-        """What the right side holds; None where that has to be looked up."""
+        """The contents of the right side; None where they have to be looked up."""
 
     def _spine(self, types: Sequence[Any], order: RowOrder | None) -> Spine:
         layout = UpdateLayout((), types, self.node.scope.coordinates, self.schedule.users, order=order)

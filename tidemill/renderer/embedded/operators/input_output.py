@@ -141,7 +141,7 @@ class InputOperator(Operator):
 
 
 class ContentsOperator(Operator):
-    """What an input holds, kept for operators that a later version of the dataflow has."""
+    """The contents of an input, kept for operators that a later version of the dataflow has."""
 
     takes_rows = True
 

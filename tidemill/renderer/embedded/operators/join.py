@@ -205,7 +205,7 @@ def pairs_of_many(
 
 
 def _expanded(starts: Ints, counts: Ints, most: int | None) -> tuple[Ints, Ints]:
-    """Return what `expand` does, where that are not too many pairs."""
+    """Like `expand`, but an error where there are too many pairs."""
     if most is not None and counts.sum() > most:
         raise TooManyPairsError
     return expand(starts, counts)
@@ -214,7 +214,7 @@ def _expanded(starts: Ints, counts: Ints, most: int | None) -> tuple[Ints, Ints]
 def _pairs_of_few(
     keys: Codes, hashes: Ints, view: View, spine: Spine, most: int | None
 ) -> tuple[Ints, Ints, UpdateArray]:
-    """Return what `pairs_of_many` does, where there are few updates: these are looked up among the keys' hashes."""
+    """Like `pairs_of_many`, for few updates: these are looked up among the keys' hashes."""
     updates = stacked([*(b.updates for b in view.batches), view.tail.updates[:, : view.tail_size]])
     sought = np.concatenate([*(b.hashes for b in view.batches), view.tail.hashes[: view.tail_size]])
     starts = hashes.searchsorted(sought)

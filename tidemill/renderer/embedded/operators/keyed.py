@@ -46,7 +46,7 @@ class Stored(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a keyed operator has to do in a round: its new updates, its keys, and the seeds of interesting times.
+    """The work of a keyed operator in a round: its new updates, its keys, and the seeds of interesting times.
 
     Seeds are the times of the new updates, which come first and one for one, and the pending interesting times that are
     due, of which some may be there twice. Consolidating the new updates makes fewer of them, and is a saving only.
@@ -89,7 +89,7 @@ class KeyedOperator(Operator):
         self._coordinates = node.scope.coordinates
 
     def begin(self, *, consolidate: bool = True) -> Work | None:
-        """Return what there is to do in this round; None where there is nothing."""
+        """Return the work of this round; None where there is none."""
         new = self.ports[NEW].take_consolidated() if consolidate else self.ports[NEW].take_rows()
         due = self.ports[PENDING].take()
         if new is None and due is None:

@@ -1,4 +1,4 @@
-"""Large tables on their way in: what is dropped anyway is not encoded, neither rows nor columns.
+"""Input of large tables: rows and columns that are dropped anyway are not encoded.
 
 Rows are dropped by a filter that is all that reads the input; columns are those that nobody reads. To make codes of
 them is most of the work on most tables. In place of columns that only the filter reads, the rows that pass have one

@@ -201,7 +201,7 @@ class _ExpressionOperator(Operator):
         self.emit(result, self.region.now)
 
     def _evaluated(self, updates: UpdateArray) -> UpdateArray | None:
-        """Return what becomes of updates as they came; None where an expression fails."""
+        """Return the output for updates as they came; None where an expression fails."""
         try:
             return self.evaluate(updates)
         except (ExpressionError, UserFunctionError):
@@ -211,7 +211,7 @@ class _ExpressionOperator(Operator):
         raise NotImplementedError
 
     def _evaluated_rows(self, rows: list[Ints]) -> list[Ints] | None:
-        """Return what becomes of updates given as rows; None where it is to be found out of a matrix."""
+        """Return the output for updates given as rows; None where it is to be computed from a matrix."""
         raise NotImplementedError
 
     def failed(self, error: ExpressionError, updates: UpdateArray, column: str | None = None) -> ExpressionError:
@@ -265,7 +265,7 @@ class MapOperator(_ExpressionOperator):
         return result
 
     def _of_few(self, updates: list[list[int]], computed: list[list[Any]]) -> UpdateArray:
-        """Return what becomes of a few updates, from the values of the expressions: in Python, but for one call."""
+        """Return the output for a few updates, from the values of the expressions: in Python, but for one call."""
         result = [updates[index] for index, _, _ in self._columns]  # what is computed takes another's place at first
         for (i, code_of), values in zip(self._encoders, computed, strict=True):
             result[i] = [NULL if v is None else code_of(v) for v in values]
@@ -329,7 +329,7 @@ class FilterOperator(_ExpressionOperator):
         return marked(updates, mask)
 
     def _passing(self, updates: UpdateArray, part: slice) -> Bools:
-        """Return what passes of a part, so that what is computed from it stays in the caches."""
+        """Return the rows of a part that pass: by parts, so that what is computed from one stays in the caches."""
         columns = _Columns(self.schema, updates, part, self.interner)
         try:
             passed = self._predicate(columns, part.stop - part.start)

@@ -1,4 +1,4 @@
-"""The one row that a dynamic filter compares with: what it is, when it moves, and what is refused."""
+"""The one row that a dynamic filter compares with: its values, when it moves, and when it is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RangeJoin: both sides lie in order of what is compared; a new row meets a range of each of the other's batches.
+"""RangeJoin: both sides are sorted by the compared column; a new row meets a range of each of the other's batches.
 
 With keys, they lie by the hash of the key, and in order among those of one hash.
 """
@@ -111,7 +111,7 @@ class RangeJoinOperator(Operator):
                 found.append(self._pairs(*((ours, (others, theirs)) if side == 0 else ((others, theirs), ours))))
 
     def _batches(self, side: int, keys: Codes) -> Iterator[Batch]:
-        """Give what is kept of a side with one of these keys, among others, in order, a batch at a time."""
+        """Give the stored updates of a side with one of these keys, among others, in order, a batch at a time."""
         column = self._columns[side]
         for view in self._spines[side].views(keys if len(keys) else keys[:, :1]):
             yield from view.batches

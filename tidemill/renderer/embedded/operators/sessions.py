@@ -1,4 +1,4 @@
-"""Sessions that are over: the rows of the others wait, and nothing is kept of what was given."""
+"""Sessions that are over: rows of open sessions wait, and nothing is kept of rows given out."""
 
 from __future__ import annotations
 

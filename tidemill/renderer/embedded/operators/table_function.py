@@ -60,7 +60,7 @@ class TableFunctionOperator(FlatMapOperator):
         return sum(len(self.interner.object(code)) for code in codes if code != NULL) <= _SHORT
 
     def _row_by_row(self, updates: UpdateArray) -> UpdateArray | None:
-        """Return what becomes of a few updates, by the function's meaning; None where it has none for one of them.
+        """Return the output for a few updates, by the function's meaning; None where it has none for one of them.
 
         Columns may do for it, if it never was: what is made of it then cancels.
         """

@@ -52,7 +52,7 @@ class ThresholdOperator(KeyedOperator):
         self.emit(out, self.region.now)
 
     def _at_once(self, work: Work, interesting: InterestingTimes, seen: Stored) -> tuple[UpdateArray, UpdateArray]:
-        """Return what to store and what goes out where all is at one time: one update for each row in both."""
+        """Return the updates to store and those to emit, where all is at one time: one for each row in both."""
         new = work.new
         assert isinstance(new, np.ndarray)  # whole rows are its keys, and come as a matrix
         self._check_sums(work.new_owner, new[-1], seen.owner, seen.updates[-2])
@@ -71,7 +71,7 @@ class ThresholdOperator(KeyedOperator):
         return stored, out
 
     def _at_times(self, work: Work, interesting: InterestingTimes, seen: Stored) -> tuple[UpdateArray, UpdateArray]:
-        """Return what to store and what goes out."""
+        """Return the updates to store and those to emit."""
         new, k = work.new, len(self.schema)
         assert isinstance(new, np.ndarray)  # whole rows are its keys, and come as a matrix
         self._check_sums(work.new_owner, new[-1], seen.owner, seen.updates[-2])
@@ -120,7 +120,7 @@ class ThresholdOperator(KeyedOperator):
 
 
 class UniqueCheck(ThresholdOperator):
-    """What an input declared unique goes through: raises where a count is neither 0 nor 1, and changes nothing."""
+    """The check of an input declared unique: raises where a count is neither 0 nor 1, and changes nothing."""
 
     def desired(self, keys: Codes, interesting: InterestingTimes, counts: Ints) -> Ints:
         wrong: Bools = (counts != 0) & (counts != 1)

@@ -1,6 +1,6 @@
-"""State that is no arrangement: rows that wait for a value to be reached, and a few numbers.
+"""State of operators beside arrangements: timers, which hold rows until a value is reached, and single numbers.
 
-It lies in ports that nothing is sent to, so it is saved, restored and rolled back as pending updates are.
+Both are ports that nothing is sent to, so they are saved, restored and rolled back as pending updates are.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Numbers(Timers):
         super().__init__(operator, 1, 1)
         self._at_first = at_first
         self._known: list[int] | None = None
-        """What is held, once that was asked: each step asks."""
+        """The values held, once they were looked up, which each step does."""
 
     @property
     def waiting(self) -> int:

@@ -102,7 +102,7 @@ class UpsertInputOperator(InputOperator):
         return updates
 
     def _few_differences(self, writes: UpdateArray) -> UpdateArray:
-        """Return what `_differences` does: of few writes, in Python, where NumPy's calls cost more than their work."""
+        """Like `_differences`, for few writes: in Python, where NumPy's calls cost more than their work."""
         k, places = self._width, self.rows.layout.keys
         _, found = self.rows.find(writes[self._key])
         if found.shape[1] > _FEW_FOUND:
@@ -127,7 +127,7 @@ class UpsertInputOperator(InputOperator):
         return np.array(changes, np.int64).reshape(-1, k + 2).T
 
     def _differences(self, writes: UpdateArray) -> UpdateArray:
-        """Return what writes change: where a row differs from the one before, that one goes and the new one comes."""
+        """Return the changes that writes make: a row that differs from the one before replaces it."""
         k = self._width
         writes, firsts = self._last_ones(writes)
         new = writes[: k + 1]

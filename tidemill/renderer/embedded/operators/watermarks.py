@@ -1,4 +1,4 @@
-"""Watermarks, and rows that wait for them: state is what waits, and a number or two."""
+"""Watermarks, and rows that wait for them: the state is the waiting rows, and a number or two."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Groups:
 
 
 class Shape(NamedTuple):
-    """What the spines of one Reduce have in common."""
+    """The common shape of the spines of one Reduce."""
 
     width: int
     """How many key columns, which come first."""
@@ -145,7 +145,7 @@ class Accumulator:
         return self._stored(found, stored, owner, kept)
 
     def gather_summed(self, keys: Codes, owner: Ints, kept: UpdateArray) -> Stored:
-        """Return what `gather` does, of new updates that were added up: one for each key."""
+        """Like `gather`, for new updates that were added up: one for each key."""
         return self._stored(*self.spine.find(keys), owner, kept)
 
     def _stored(self, found: Ints, stored: UpdateArray, owner: Ints, kept: UpdateArray) -> Stored:

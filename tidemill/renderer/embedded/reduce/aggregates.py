@@ -20,7 +20,7 @@ from tidemill.renderer.embedded.operators.interesting_times import InterestingTi
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Accumulator, FloatSums, Groups, Shape, Since, SquareSums
 from tidemill.renderer.embedded.reduce.integer_sums import IntegerSums
-from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, DesiredOutput
+from tidemill.renderer.embedded.reduce.logic import LOGICS, DesiredOutput, LogicContext
 from tidemill.renderer.embedded.reduce.ordered_values import OrderedValues
 from tidemill.renderer.embedded.reduce.values import ValueCounts
 from tidemill.renderer.embedded.schedule import Schedule
@@ -68,7 +68,7 @@ class AggregateLogic:
 
     @property
     def sums(self) -> IntegerSums | None:
-        """What is kept, where that is sums of whole numbers alone."""
+        """The sums kept, where these are of whole numbers alone."""
         return self._integers if self._sums_alone else None
 
     def take_presummed(self, sums: UpdateArray | None) -> None:
@@ -154,5 +154,5 @@ def _there(interesting: InterestingTimes, counts: Ints) -> Ints:
 
 
 @LOGICS(Aggregates)
-def _logic(node: Reduce, around: Around) -> AggregateLogic:
+def _logic(node: Reduce, around: LogicContext) -> AggregateLogic:
     return AggregateLogic(node, around.schedule, around.since, around.interner)

@@ -1,4 +1,4 @@
-"""Some columns of the rows of groups, with their counts: what min, max and the first rows are found in."""
+"""Some columns of the rows of groups, with their counts: the state of min, max and of the first rows."""
 
 from __future__ import annotations
 

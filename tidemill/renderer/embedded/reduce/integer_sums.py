@@ -1,4 +1,4 @@
-"""Sums of whole numbers, as weights that add up: what count, sum and avg of integers and decimals are made of."""
+"""Sums of whole numbers, as weights that add up: the state of count, sum and avg of integers and decimals."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class IntegerSums(Accumulator):
                 self._limbs[a.column] = (rows, limbs)
                 rows += limbs
         self.presummed: UpdateArray | None = None
-        """What the updates of this round add up to, where that is known before."""
+        """The sums of this round's updates, where these are known before."""
         first_limbs = dict(self._limbs.values())
         counts = set(self.count_row.values())
         self._number_of = {row: number for number, row in enumerate(sorted(counts | {*first_limbs}))}
@@ -103,7 +103,7 @@ class IntegerSums(Accumulator):
         return owner, kept
 
     def _exactly_projected(self, owner: Ints, new: UpdateArray) -> tuple[Ints, UpdateArray]:
-        """Return what `project` does, of counts whose products with limbs may overflow."""
+        """Like `project`, for counts whose products with limbs may overflow."""
         diffs = new[-1].astype(object)
         numbers: dict[int, Any] = {
             row: diffs if column is None else diffs * (new[column] != NULL) for column, row in self.count_row.items()
@@ -219,7 +219,7 @@ class IntegerSums(Accumulator):
 
     @property
     def weight_meanings(self) -> list[tuple[str, int | None]] | None:
-        """What each weight is a sum of: rows, values that are not NULL, low and high halves of a column's values.
+        """The meaning of each weight: a sum of rows, of values that are not NULL, or of halves of a column's values.
 
         None where there are limbs of long decimals among them.
         """

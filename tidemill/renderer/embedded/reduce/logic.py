@@ -1,4 +1,4 @@
-"""What a Reduce computes: what its operator asks of it, and the table in which it is found."""
+"""The logic of a Reduce: the interface for its operator, and the registry of implementations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DesiredOutput(NamedTuple):
 
 
 class Logic(Protocol):
-    """What a Reduce computes, and the state it needs of its input."""
+    """The computation of a Reduce, and the state it needs of its input."""
 
     consolidates: bool
     """Whether its new updates are to be consolidated first; what keeps sums, or consolidates by itself, need not."""
@@ -44,8 +44,8 @@ class Logic(Protocol):
     def drop_derived(self) -> None: ...
 
 
-class Around(NamedTuple):
-    """What is around a logic: when and on what it works."""
+class LogicContext(NamedTuple):
+    """The context of a logic: when and on what it works."""
 
     schedule: Schedule
     since: Callable[[], Antichain]
@@ -54,7 +54,7 @@ class Around(NamedTuple):
     """The arrangement that the Reduce reads, if it reads one."""
 
 
-LogicMaker: TypeAlias = Callable[[Reduce, Around], Logic]
+LogicMaker: TypeAlias = Callable[[Reduce, LogicContext], Logic]
 
 LOGICS: Final = Registry[LogicMaker]("embedded engine")
 """For each class of what a Reduce can compute, a function that makes the logic of the node."""

@@ -15,7 +15,7 @@ from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator, Stored
 from tidemill.renderer.embedded.reduce import aggregates, top_k, user_reduce  # noqa: F401 - they fill the table
-from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, DesiredOutput, Logic
+from tidemill.renderer.embedded.reduce.logic import LOGICS, DesiredOutput, Logic, LogicContext
 from tidemill.renderer.embedded.reduce.ordered_windows import OrderedWindowsOperator
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
@@ -29,7 +29,7 @@ class ReduceOperator(KeyedOperator):
         self.schema = node.inputs[0].schema
         super().__init__(node, region, len(self.schema), node.keys)
         width = len(node.keys)
-        around = Around(self.schedule, self.since, interner, arranged)
+        around = LogicContext(self.schedule, self.since, interner, arranged)
         self.logic: Logic = LOGICS.of(node, type(node.logic))(node, around)
         self._sums = self.logic.sums if isinstance(self.logic, aggregates.AggregateLogic) else None
         self._one_row_a_group = isinstance(self.logic, aggregates.AggregateLogic)
@@ -104,7 +104,7 @@ class ReduceOperator(KeyedOperator):
     def _change_at_once(
         self, keys: Codes, interesting: SingleTime, desired: DesiredOutput, produced: UpdateArray
     ) -> UpdateArray:
-        """Return what `_change` does where all is at one time: all that was produced goes, all desired comes."""
+        """Like `_change`, where all is at one time: all that was produced goes, all desired comes."""
         codes, n = self._out_codes, len(desired.at)
         change = zeros((codes + self._coordinates + 1, n + produced.shape[1]))
         if self.dropped:

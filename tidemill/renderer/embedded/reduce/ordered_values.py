@@ -1,4 +1,4 @@
-"""The rows of groups in a total order: what first, last and list are made of."""
+"""The rows of groups in a total order: the state of first, last and list."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from tidemill.renderer.embedded.operators.interesting_times import InterestingTi
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
-from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, DesiredOutput
+from tidemill.renderer.embedded.reduce.logic import LOGICS, DesiredOutput, LogicContext
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
@@ -190,7 +190,7 @@ class OrderedWindowsOperator(Operator):
         return _together(found)  # of different partitions, so that none of one part is equal to one of another
 
     def _changed_by_few(self, updates: UpdateArray) -> UpdateArray | None:
-        """Return what `_changed` does with updates of one partition that is held in order; None where it is not so."""
+        """Like `_changed`, for updates of one partition if it is held in order; else None."""
         as_rows: list[list[int]] = updates.T.tolist()
         key = as_rows[0][: self._width]
         name = tuple(key)
@@ -242,7 +242,7 @@ class OrderedWindowsOperator(Operator):
                 self._order.sorted(list(changed[:-1]), np.zeros(changed.shape[1], np.int64)).order, axis=1
             )
             rows.apply(self._edits(rows, updates))
-            self._large.put(name, rows, copies=True)
+            self._large.put(name, rows, cached=True)
             known[missing[at]] = rows
         for name, there in zip(new.names, known, strict=True):
             if there is not None and not self._large.holds(name):
@@ -305,7 +305,7 @@ class OrderedWindowsOperator(Operator):
         return updates
 
     def _room_by_rows(self, count: int, time: int) -> list[Ints]:
-        """Return what `_room` does, row by row, so that whoever stores them can let go of one after another."""
+        """Like `_room`, row by row, so that whoever stores them can let go of one after another."""
         rows: list[Ints] = [apart(count) for _ in range(len(self._kept) + len(self._windows.calls))]
         return [*rows, *(np.broadcast_to(np.int64(number), count) for number in (time, 1))]
 
@@ -461,7 +461,7 @@ class OrderedWindowsOperator(Operator):
             return None
         ((_, found),) = self._ordered(GivenRows(np.zeros(rows.shape[1], np.int64), rows[:-1], rows[-1]))
         is_spilled = self._spine.spilled is not None
-        self._large.put(name, found, copies=is_spilled)
+        self._large.put(name, found, cached=is_spilled)
         if not is_spilled:
             self._spine.remove(updates)
         return found
@@ -485,7 +485,7 @@ class OrderedWindowsOperator(Operator):
         return {"rows alone": self._spine}
 
     def drop_derived(self) -> None:
-        self._large.drop_copies()
+        self._large.drop_cached()
 
     def commit(self) -> None:
         self._large.commit()
@@ -550,7 +550,7 @@ class WindowsLogic:
     consolidates = False
     keyed_output = True
 
-    def __init__(self, node: Reduce, windows: Windows, around: Around) -> None:
+    def __init__(self, node: Reduce, windows: Windows, around: LogicContext) -> None:
         self._node = node
         self._windows = windows
         self._interner = around.interner
@@ -590,6 +590,6 @@ class WindowsLogic:
 
 
 @LOGICS(Windows)
-def _logic(node: Reduce, around: Around) -> WindowsLogic:
+def _logic(node: Reduce, around: LogicContext) -> WindowsLogic:
     assert isinstance(node.logic, Windows)
     return WindowsLogic(node, node.logic, around)

@@ -12,7 +12,7 @@ from tidemill.renderer.embedded.operators.interesting_times import InterestingTi
 from tidemill.renderer.embedded.operators.keyed import Stored
 from tidemill.renderer.embedded.reduce.accumulators import Groups, Shape, Since
 from tidemill.renderer.embedded.reduce.group_rows import GroupRows
-from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, DesiredOutput
+from tidemill.renderer.embedded.reduce.logic import LOGICS, DesiredOutput, LogicContext
 from tidemill.renderer.embedded.schedule import Schedule
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.spine import Spine
@@ -99,5 +99,5 @@ def _numbered(at: Ints, rows: UpdateArray) -> DesiredOutput:
 
 
 @LOGICS(TopK)
-def _logic(node: Reduce, around: Around) -> TopKLogic:
+def _logic(node: Reduce, around: LogicContext) -> TopKLogic:
     return TopKLogic(node, around.schedule, around.since, around.interner)

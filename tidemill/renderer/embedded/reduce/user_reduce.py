@@ -14,7 +14,7 @@ from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, Update
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
-from tidemill.renderer.embedded.reduce.logic import LOGICS, Around, DesiredOutput
+from tidemill.renderer.embedded.reduce.logic import LOGICS, DesiredOutput, LogicContext
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
@@ -96,6 +96,6 @@ class UserReduceLogic:
 
 
 @LOGICS(UserReduce)
-def _logic(node: Reduce, around: Around) -> UserReduceLogic:
+def _logic(node: Reduce, around: LogicContext) -> UserReduceLogic:
     assert around.arranged is not None, "what a user's function looks at is arranged"
     return UserReduceLogic(node, around.arranged, around.interner)

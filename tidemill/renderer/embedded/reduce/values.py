@@ -1,4 +1,4 @@
-"""The values of a column with their counts: what min and max are made of."""
+"""The values of a column with their counts: the state of min and max."""
 
 from __future__ import annotations
 

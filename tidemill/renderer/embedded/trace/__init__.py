@@ -1,4 +1,4 @@
-"""What operators remember of their updates.
+"""Traces: the updates that operators remember.
 
 A trace is a `Spine` (`spine`): a stack of immutable sorted batches (`batch`), merged with bounded effort at each step
 (`merging`), to be looked up by key. What a step appends joins the step's `Transaction` (`transaction`), which commits

@@ -39,7 +39,7 @@ class Batch:
     array: UpdateArray
 
     def runs_of(self, hashes: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return which of some hashes, in order, are here, each one's first place, and how often it is here."""
+        """Return which of some hashes, in order, are in the batch, their first places, and how often each is there."""
         low = self.hashes.searchsorted(hashes)
         hits = (self.hashes.take(low, mode="clip") == hashes).nonzero()[0]  # most batches have few of the keys
         low, hashes = low.take(hits), hashes.take(hits)
@@ -97,7 +97,7 @@ class StoredBatch(Batch):
         self._read = read
 
     def __getattr__(self, name: str) -> Any:
-        """Return what is not there yet."""
+        """Return an attribute that is not there yet."""
         if name not in {"array", "hashes"}:
             raise AttributeError(name)
         batch = self._read()
@@ -134,13 +134,13 @@ class UpdateLayout:
     keys: tuple[int, ...]
     """Which of the codes are the key."""
     types: tuple[DType | None, ...] = attrs.field(converter=_as_tuple)
-    """What the codes stand for; None for plain numbers."""
+    """The types of the codes' values; None for plain numbers."""
     coordinates: int
     users: int
     """How many of the coordinates, the first ones, are of user time: those are compacted."""
     weights: int = 1
     order: RowOrder | None = None
-    """What updates of one hash are sorted by; None for none."""
+    """The order of updates of one hash; None for none."""
     limbs: Limbs | None = None
     """How the weights are limbs of numbers that may be beyond 64 bits; None where they are not."""
 
@@ -172,7 +172,7 @@ class UpdateLayout:
         return self.batch_and_order(updates, shared=shared)[0]
 
     def batch_and_order(self, updates: Rows, *, shared: bool = False) -> tuple[Batch, Ints | None]:
-        """Return what `sorted_batch` does by hash alone, and which of the updates each was; None for as they came."""
+        """Like `sorted_batch`, by hash alone, and which of the updates each was; None for as they came."""
         if isinstance(updates, np.ndarray):
             hashes = hashed(updates[self.key_rows])
             if len(hashes) <= PART:

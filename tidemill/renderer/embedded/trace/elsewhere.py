@@ -1,4 +1,4 @@
-"""Updates that belong to a spine and do not lie in its batches: spilled ones, and what its operator holds itself."""
+"""Updates of a spine that are not in its batches: spilled ones, and those that its operator holds itself."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Beside(Protocol):
     def size(self) -> int: ...
 
     @property
-    def copies(self) -> int:
+    def cached(self) -> int:
         """How many rows are held that the spine has, too."""
 
     @property

@@ -41,7 +41,7 @@ class Merger:
         self._layout = layout
         self._since = since
         self.gone: Gone | None = None
-        """What is left out; None where nothing is."""
+        """The rows that are left out; None where none are."""
 
     def work(
         self, batches: Sequence[Batch], merges: Sequence[Merge], effort: int
@@ -93,7 +93,7 @@ class Merge:
         self._progress = (0, 0, 0)
         """How much of each batch is merged, and into how many updates. One value: an interrupt cannot come within."""
         self._room: Batch | None = None
-        """What merged updates are written to, where they are not all merged at once."""
+        """The batch to which updates are written where they are not all merged at once."""
 
     def work(self, effort: int) -> None:
         """Merge about ``effort`` updates, some at a time; with the last of them there is a result."""
@@ -204,7 +204,7 @@ def without(gone: Gone | None, updates: UpdateArray, hashes: Ints) -> tuple[Upda
 
 
 class View(NamedTuple):
-    """What a spine holds in memory at a moment."""
+    """The batches and the tail that a spine holds in memory at a moment."""
 
     batches: tuple[Batch, ...]
     tail: Batch

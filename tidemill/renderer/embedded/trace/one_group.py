@@ -84,7 +84,7 @@ class OneGroup:
             take *= GROWTH
 
     def count(self, row: Row, key: Codes, until: int) -> int | None:
-        """Return how often a row, given by all of its codes, is there at a time."""
+        """Return the count of a row, given by all of its codes, at a time."""
         views, first = self._spine.views(key), self._first_row
         number = self._order.number_of(row[first])
         updates: list[list[int]] = []

@@ -1,9 +1,9 @@
-"""Reading groups in order, without a look at all of their rows: the first or last ones, and how often some are there.
+"""Reading groups in order, without a look at all of their rows: the first or last ones, and the counts of some.
 
 A spine whose layout has an order holds each group as a few sorted runs, one a batch, and what is in the tail. The first
-rows of a group are among the first ones of its runs: as many are read of each as are asked for, and more only where
-rows have cancelled. Where many have, as when the first row goes again and again, it is remembered from where on there
-is anything.
+rows of a group are among the first ones of its runs: as many are read of each as are wanted, and more only where rows
+have cancelled. Where many have, as when the first row is deleted again and again, the first place that has not
+cancelled is remembered.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class OrderedGroups:
     def _first_of_one(
         self, key: Codes, until: int, count: int, *, last: bool, non_null: int | None
     ) -> tuple[Ints, UpdateArray] | None:
-        """Return what `first` does of one group; None where that is much to read."""
+        """Like `first`, for one group; None where that is much to read."""
         if count > MOST:
             return None
         name = tuple(key[:, 0].tolist()), last
@@ -334,7 +334,7 @@ class OrderedGroups:
     # -- single rows --------------------------------------------------------------------------------------------------
 
     def counts(self, rows: Codes, until: Ints) -> Ints:
-        """Return how often each of some rows, given by all of their codes, is there at a time."""
+        """Return the count of each of some rows, given by all of their codes, at a time."""
         if rows.shape[1] == 1:
             count = self._one.count(tuple(rows[:, 0].tolist()), rows[: self._width], until.item())
             if count is not None:

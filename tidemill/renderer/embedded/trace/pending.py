@@ -1,7 +1,7 @@
 """Pending updates, at times of later steps: a step looks at those that are due, not at all that are pending.
 
-What comes in is compared once, when the next frontier is known. What is not due then is kept in one array until there
-are many, and then in buckets that are the wider, the further they are away (`time_buckets`). All of it is immutable, so
+New updates are compared once, when the next frontier is known. Those not due then are kept in one array until they are
+many, and then in buckets that are the wider, the further they are away (`time_buckets`). All of it is immutable, so
 a step that fails is undone by going back to the state before it.
 """
 
@@ -48,9 +48,9 @@ class PendingState(NamedTuple):
     """All that is pending."""
 
     fresh: tuple[UpdateArray | Alike, ...]
-    """What came in since the last frontier."""
+    """The updates that came in since the last frontier."""
     few: UpdateArray | None
-    """What is in no bucket yet, or was in one that a frontier reached."""
+    """The updates that are in no bucket yet, or were in one that a frontier reached."""
     earliest: Time
     """The meet of the times of these few."""
     buckets: Buckets
@@ -158,7 +158,7 @@ class PendingUpdates:
         return [*map(_matrix, self._fresh), *self._old()]
 
     def _old(self) -> list[UpdateArray]:
-        """Return what did not come in since the last frontier."""
+        """Return the updates that were pending before the last frontier."""
         few = [] if self._rest.few is None else [self._rest.few]
         return [*few, *self._rest.buckets.arrays()]
 

@@ -1,4 +1,4 @@
-"""Where hashes lie in batches: few of them are searched for one by one, many in order, and no batch twice."""
+"""Search for hashes in batches: a few are searched for one by one, many in order, and no batch twice."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The newest updates lie unsorted in a short tail, where a change of a row or two is found by looking at all of it. Full
 tails become sorted batches, which `Merger` merges with bounded effort at each step. Where hardly anything is looked
-for, large arrays lie as they came until they are as many updates as what is sorted. Everything a reader sees is
+up, large arrays stay unsorted until they have as many updates as the batches. Everything a reader sees is
 immutable, so a step that fails is undone by going back to the view before it.
 """
 
@@ -176,7 +176,7 @@ class Spine:
             consolidated(np.concatenate((stored[: len(self.layout.types)], stored[-1:])))
 
     def commit(self) -> None:
-        """Go on merging: what was appended is there to stay."""
+        """Go on merging: the appended updates are committed."""
         if self.view.merges:
             self._work(IDLE_EFFORT)
 
@@ -279,7 +279,7 @@ class Spine:
             self._sort_unsorted()
 
     def _sort_unsorted(self) -> None:
-        """Sort all that lies unsorted into a batch."""
+        """Sort all unsorted updates into a batch."""
         view = self.view
         if view.unsorted:
             self.view = view._replace(unsorted=(), lost=0)
@@ -400,7 +400,7 @@ class Spine:
     @property
     def held(self) -> int:
         """How many rows memory is taken by: the updates in memory, and what is held of them a second time."""
-        return self.in_memory + (0 if self.beside is None else self.beside.copies)
+        return self.in_memory + (0 if self.beside is None else self.beside.cached)
 
     @property
     def bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Rows of one key that lie outside of memory in an order, page by page: what is known of each, and how it is read."""
+"""Stored orders: the sorted rows of one key in pages outside of memory, with a directory, each page read on demand."""
 
 from __future__ import annotations
 

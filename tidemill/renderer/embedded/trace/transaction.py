@@ -1,4 +1,4 @@
-"""Transactions: what a step has changed, to be made final or put back as one."""
+"""Transactions: the changes of a step, committed or rolled back as one."""
 
 from __future__ import annotations
 

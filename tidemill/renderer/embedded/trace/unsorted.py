@@ -1,6 +1,6 @@
-"""Large arrays of updates that lie as they came: nobody looks anything up in them, and sorting waits for more of them.
+"""Unsorted arrays of many updates: nobody looks anything up in them, and sorting waits for more of them.
 
-Sorted together, many of them cancel out before they are merged with what is sorted, and that is done less often.
+Sorted together, many updates cancel before they are merged with the batches, and merging is done less often.
 """
 
 from __future__ import annotations

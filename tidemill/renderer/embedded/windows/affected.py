@@ -96,7 +96,7 @@ class Reach:
         return found
 
     def joined(self, other: Reach) -> Reach:
-        """Return what covers both."""
+        """Return the reach that covers both."""
         return Reach(
             (max(self.rows[0], other.rows[0]), max(self.rows[1], other.rows[1])),
             (max(self.groups[0], other.groups[0]), max(self.groups[1], other.groups[1])),
@@ -114,7 +114,7 @@ class Reach:
         )
 
     def early_stop(self, summarise: Summarise) -> EarlyStop | None:
-        """Return what finds where edits cease to matter to unbounded frames, if that can be found."""
+        """Return the search for where edits cease to matter to unbounded frames, if that can be found."""
         if not self.decisive or self.to_first == self.to_last:
             return None
         return EarlyStop(tuple(dict.fromkeys(self.decisive)), summarise, self.to_last)

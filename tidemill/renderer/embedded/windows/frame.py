@@ -368,7 +368,7 @@ def frame_bounds(rows: Partitions, frame: Frame) -> Part:
 
 
 def hole(rows: Partitions, frame: Frame) -> Part:
-    """Return what a frame leaves out around each row: the row itself, or all its peers."""
+    """Return the run that a frame leaves out around each row: the row itself, or all its peers."""
     if frame.exclusion == "current row":
         return rows.positions, rows.positions + 1
     return rows.peer_first, rows.peer_end

@@ -17,33 +17,33 @@ Key: TypeAlias = tuple[int, ...]
 
 
 class _Before(NamedTuple):
-    """What a partition was like before the step."""
+    """A partition before the step."""
 
     partition: OrderIndex | None
     """The rows that were in no spine; None for none."""
     state: list[Chunk] | None
     rows: int
-    copies: int
+    cached: int
 
 
 class LargePartitions:
-    """Partitions by their keys. They hold the rows themselves, which are in no spine, or copies of what is spilled.
+    """Partitions by their keys. They hold the rows themselves, which are in no spine, or cache spilled ones.
 
     See `Beside`: the spine that has the small ones has these saved and spilled with its own.
     """
 
     def __init__(self) -> None:
         self._rows: dict[Key, OrderIndex] = {}
-        self._copies: dict[Key, OrderIndex] = {}
+        self._cached: dict[Key, OrderIndex] = {}
         self._before: dict[Key, _Before] = {}
-        """What each partition was that the current step has changed."""
+        """The partitions that the current step has changed, as they were before."""
         self._counts: tuple[int, int] | None = None
-        """How many rows and copies in memory there were between two steps, once that was asked: each step asks."""
+        """How many rows and cached ones were in memory between two steps, once they are counted, as each step does."""
 
     def get(self, key: Key) -> OrderIndex | None:
         """Return a partition, if it is here."""
         rows = self._rows.get(key)
-        return self._copies.get(key) if rows is None else rows
+        return self._cached.get(key) if rows is None else rows
 
     def __getitem__(self, key: Key) -> OrderIndex:
         """Return a partition whose rows are here and nowhere else."""
@@ -66,19 +66,19 @@ class LargePartitions:
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
-    def put(self, key: Key, rows: OrderIndex, *, copies: bool = False) -> None:
+    def put(self, key: Key, rows: OrderIndex, *, cached: bool = False) -> None:
         """Hold a partition."""
         self.touch(key)
-        (self._copies if copies else self._rows)[key] = rows
+        (self._cached if cached else self._rows)[key] = rows
 
     def drop(self, key: Key) -> None:
         """Hold a partition no more."""
         self.touch(key)
         self._rows.pop(key, None)
-        self._copies.pop(key, None)
+        self._cached.pop(key, None)
 
     def touch(self, key: Key) -> None:
-        """Record what a partition is like, since it is about to change; copies are made anew when needed."""
+        """Record what a partition is like, since it is about to change; what is cached is read again when needed."""
         if key not in self._before:
             rows = self._rows.get(key)
             self._before[key] = _Before(rows, None if rows is None else rows.state(), *self._lengths(key))
@@ -88,14 +88,14 @@ class LargePartitions:
         counts = self._counts
         if counts is not None:
             for key, before in self._before.items():
-                rows, copies = self._lengths(key)
-                counts = counts[0] + rows - before.rows, counts[1] + copies - before.copies
+                rows, cached = self._lengths(key)
+                counts = counts[0] + rows - before.rows, counts[1] + cached - before.cached
         self._before, self._counts = {}, counts
 
     def rollback(self) -> None:
         """Undo the changes of the step."""
         for key, (partition, state, *_) in self._before.items():
-            self._copies.pop(key, None)
+            self._cached.pop(key, None)
             if partition is None:
                 self._rows.pop(key, None)
             else:
@@ -104,9 +104,9 @@ class LargePartitions:
                 partition.go_back(state)
         self._before, self._counts = {}, None
 
-    def drop_copies(self) -> None:
-        """Drop the partitions that are copies of rows held elsewhere."""
-        self._copies, self._counts = {}, None
+    def drop_cached(self) -> None:
+        """Drop the partitions that cache rows held elsewhere."""
+        self._cached, self._counts = {}, None
 
     # -- as `Beside` ---------------------------------------------------------------------------------------------------
 
@@ -115,12 +115,12 @@ class LargePartitions:
         return self._counted()[0]
 
     @property
-    def copies(self) -> int:
+    def cached(self) -> int:
         return self._counted()[1]
 
     @property
     def bytes(self) -> int:
-        return sum(rows.bytes for some in (self._rows, self._copies) for rows in some.values())
+        return sum(rows.bytes for some in (self._rows, self._cached) for rows in some.values())
 
     def arrays(self) -> Iterator[UpdateArray]:
         """Iterate over all rows that are in no spine, as updates."""
@@ -130,17 +130,17 @@ class LargePartitions:
 
     @property
     def parts(self) -> int:
-        return len(self._rows) + len(self._copies)
+        return len(self._rows) + len(self._cached)
 
     def forget(self, is_gone: Callable[[Key], bool]) -> None:
-        for some in (self._rows, self._copies):
+        for some in (self._rows, self._cached):
             for key in [key for key in some if is_gone(key)]:
                 del some[key]
         self._counts = None
 
     def clear(self) -> None:
         self.state = {}
-        self._copies = {}
+        self._cached = {}
         self._before = {}
 
     @property
@@ -152,17 +152,17 @@ class LargePartitions:
         self._rows, self._counts = dict(state), None
 
     def _counted(self) -> tuple[int, int]:
-        """Return how many rows there are, and copies: all are counted once, and then what steps change."""
+        """Return how many rows there are, and cached ones: all are counted once, and then what steps change."""
         if self._counts is not None and not self._before:
             return self._counts
-        rows, copies = sum(map(len, self._rows.values())), sum(some.in_memory for some in self._copies.values())
+        rows, cached = sum(map(len, self._rows.values())), sum(some.in_memory for some in self._cached.values())
         if not self._before:
-            self._counts = rows, copies
-        return rows, copies
+            self._counts = rows, cached
+        return rows, cached
 
     def _lengths(self, key: Key) -> tuple[int, int]:
-        """Return how many rows a partition has here, and how many copies."""
-        copy = self._copies.get(key)
+        """Return how many rows of a partition are held here, and how many are cached."""
+        copy = self._cached.get(key)
         return len(self._rows.get(key, ())), 0 if copy is None else copy.in_memory
 
 

@@ -69,7 +69,7 @@ class OrderIndex:
         return found
 
     def state(self) -> list[Chunk]:
-        """Return what the rows are now, to go back to."""
+        """Return the present state of the rows, to go back to."""
         return self._chunks.copy()
 
     def go_back(self, state: list[Chunk]) -> None:
@@ -386,7 +386,7 @@ class OrderIndex:
         return [self._chunks[number].codes[:, low:high] for number, low, high in parts]
 
     def spans(self, lows: Ints, highs: Ints) -> Codes:
-        """Return what `slices_of` does, put together."""
+        """Like `slices_of`, put together."""
         return np.concatenate(self.slices_of(lows, highs) or [self._chunks[0].codes[:, :0]], axis=1)
 
     def walk(self, position: int, *, back: bool = False) -> Iterator[Part]:

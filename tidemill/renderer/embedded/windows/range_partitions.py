@@ -99,7 +99,7 @@ def requested_summaries(windows: Windows, types: Sequence[DType]) -> tuple[Summa
 def summary_of_range(
     rows: OrderIndex, windows: Windows, types: Sequence[DType], requested: Iterable[Summary], interner: Interner
 ) -> RangeSummary:
-    """Return what the other ranges need to know of a range, which is not empty.
+    """Return the summary of a range, which is not empty, for the other ranges.
 
     The first and the last of them look at least as far as any row before or after does.
     """
@@ -120,7 +120,7 @@ def summary_of_range(
 
 
 def surroundings_of(ranges: Sequence[RangeSummary]) -> Iterator[Surroundings]:
-    """Yield what surrounds each of a partition's ranges, given in their order.
+    """Yield the surroundings of each of a partition's ranges, given in their order.
 
     Of those next to it the rows are needed that rows elsewhere look at; where these are all, the next ones' too.
     """

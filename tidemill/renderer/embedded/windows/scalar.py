@@ -85,7 +85,7 @@ class Scalar:
 
     @staticmethod
     def of(windows: Windows, types: Sequence[DType], reach: Reach | None, kept: Ints) -> Scalar | None:
-        """Return what works all calls out; None where one of them is not for Python."""
+        """Return a function that computes all calls; None where one of them is not for Python."""
         found = [_call(call, types) for call in windows.calls]
         calls = [call for call in found if call is not None]
         if reach is None or len(calls) < len(found):
@@ -183,7 +183,7 @@ def _differing(
 
 
 def _call(call: BoundWindowCall, types: Sequence[DType]) -> _Framed | _Ranking | None:
-    """Return what works a call out; None where that is not for Python."""
+    """Return a function that computes a call; None where that is not for Python."""
     if isinstance(call, AggregateCall):
         return _aggregate(call, types)
     return _ranking(call) if isinstance(call, RankingCall) else _offset(call)

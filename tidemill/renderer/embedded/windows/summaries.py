@@ -71,7 +71,7 @@ Summarise: TypeAlias = Callable[[Summary, Ints], Any]
 
 
 def summariser(types: Sequence[DType] | Mapping[int, DType], interner: Interner) -> Summarise:
-    """Return what summarises codes of columns of these types."""
+    """Return the function that summarises codes of columns of these types."""
 
     def summarise(wanted: Summary, codes: Ints) -> Any:
         if wanted.kind not in _ENDS:

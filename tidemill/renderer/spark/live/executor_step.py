@@ -398,7 +398,7 @@ class ExecutorStep(Step):
         return frame
 
     def of_dynamic_filter(self, node: OrderedDynamicFilter, _now: Round) -> Frame | None:
-        """Return what becomes of left rows, new ones and those that are kept on the disk, and keep the new ones there.
+        """Return the output for left rows, new ones and those that are kept on the disk, and keep the new ones there.
 
         The right side is the driver's, as in any step.
         """
@@ -429,7 +429,7 @@ def _spine(node: Node) -> str:
 
 
 def _place(node: Node) -> str:
-    """Return what the names of the spines of a keyed operator, or of a unique input's check, begin with."""
+    """Return the prefix of the names of a keyed operator's spines, or of those of a unique input's check."""
     return f"{node.id + 0.5 if isinstance(node, Input) else node.id}"
 
 

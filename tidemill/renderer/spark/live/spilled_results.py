@@ -23,7 +23,7 @@ from tidemill.renderer.spark.types import struct
 
 
 class _Lazy:
-    """What `Rows` and `Updates` hold is loaded by ``load`` when it is first asked for, and not for ``frame``."""
+    """Contents of `Rows` and `Updates` that ``load`` loads when they are first asked for, and not for ``frame``."""
 
     _load: Callable[[], Any]
     _frame: Callable[[], DataFrame]

@@ -1,4 +1,4 @@
-"""What the arrangements of a live run hold on the disk: executors read it, and a step adds what they write."""
+"""The arrangements of a live run on the disk: executors read it, and a step adds what they write."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class SpilledState:
     """How large the partitions of windows are, which is remembered from step to step."""
 
     def spilled(self, name: str) -> SpilledSpine:
-        """Return what is below a spine."""
+        """Return the spilled updates of a spine."""
         return self.store.beneath(name, self.spines[name])
 
     def read(self, name: str, ranges: Sequence[Range] | None = None) -> DataFrame | None:
-        """Return what an arrangement holds, all of it spilled before: values ``v0``, times ``t0``, weights ``w0``.
+        """Return the contents of an arrangement, all spilled before: values ``v0``, times ``t0``, weights ``w0``.
 
         Of one that lies in order, with ``ranges``, what may be in these: pages without any are not read.
         """
@@ -55,11 +55,11 @@ class SpilledState:
         return 0 if spilled is None else sum(f.rows for batch in spilled.spilled_batches for f in batch.files)
 
     def read_files(self, name: str, files: Sequence[SpillFile], ranges: Sequence[Range] | None = None) -> DataFrame:
-        """Return what files of an arrangement hold, as they are on the disk; with ``ranges``, as `read` does."""
+        """Return the contents of an arrangement's files, as they are on the disk; with ``ranges``, as `read` does."""
         return read_files(self.spark, self.store, self.spilled(name).layout, files, ranges)
 
     def block(self, name: str, files: Sequence[SpillFile]) -> UpdateArray:
-        """Return what files of an arrangement hold, brought to the driver."""
+        """Return the contents of an arrangement's files, collected on the driver."""
         layout = self.spilled(name).layout
         tables = [read_file(self.store.folder, layout, f) for f in files]
         return np.concatenate([layout.encoded(t, self.store.interner) for t in tables], axis=1)

@@ -45,7 +45,7 @@ def read_files(
     files: Sequence[SpillFile],
     ranges: Sequence[Range] | None = None,
 ) -> DataFrame:
-    """Return what files hold as a DataFrame. Executors check no bytes: that is done here, once for each file.
+    """Return the contents of files as a DataFrame. Executors check no bytes: that is done here, once for each file.
 
     What columns they have is known: to ask them is a job of Spark's. With ``ranges`` of an order that they lie in,
     those that are sorted are read as far as their pages may have something of these.

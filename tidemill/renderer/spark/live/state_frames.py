@@ -25,20 +25,20 @@ from tidemill.renderer.spark.types import struct
 
 
 class OperatorState:
-    """What operators hold before a step, on the disk and in the driver, as DataFrames for the executors to read."""
+    """The state of operators before a step, on the disk and in the driver, as DataFrames for the executors to read."""
 
     def __init__(self, spark: SparkSession, compiled: Compiled, read: Callable[..., DataFrame | None]) -> None:
         self._spark = spark
         self._compiled = compiled
         self._read = read
-        """Return what is stored of the arrangement with a name, as `SpilledState.read` does."""
+        """Return the stored updates of the arrangement with a name, as `SpilledState.read` does."""
 
     def frame(self, source: Node, block: UpdateArray) -> Frame:
         """Return updates of a node that the driver holds."""
         return frame_of(self._spark, self._compiled, source.schema, block)
 
     def joined(self, node: Join, side: int) -> list[Frame]:
-        """Return what a join has joined of one side: what is arranged less what is still pending at its port."""
+        """Return the updates of one side that a join has joined: those arranged less those pending at its port."""
         port = self._compiled.operators[node].ports[side]
         later = [] if port.index is None else [port.index.all_updates()]
         pending = [*later, *(block for blocks in port.rounds.values() for block in blocks)]
@@ -46,7 +46,7 @@ class OperatorState:
         return [*self._arranged(source), *(linear.negated(self.frame(source, b)) for b in pending if b.shape[1])]
 
     def lines(self, node: Node, place: str) -> list[Frame]:
-        """Return what the arrangements of a keyed operator hold, as lines of its tables."""
+        """Return the contents of a keyed operator's arrangements, as lines of its tables."""
         layout = layout_of(node)
         found = []
         for number, arrangement in enumerate(layout.arrangements):
@@ -61,13 +61,13 @@ class OperatorState:
         return [Frame(data, len(layout.fields), 0, cheap=True) for data in found]
 
     def ordered(self, node: Node, name: str, ranges: Sequence[Range] | None) -> list[Frame]:
-        """Return what an index in order of a column holds in some ranges, and maybe more; None is all that it holds."""
+        """Return the contents of an index in order of a column in some ranges, and maybe more; None is all of them."""
         data = self._read(name, None if ranges is None else tuple(ranges))
         width = len(node.schema)
         return [] if data is None else [Frame(as_updates(data, width, 1), width, 1, cheap=True)]
 
     def _arranged(self, node: Node) -> list[Frame]:
-        """Return what an arrangement holds, from wherever it was entered."""
+        """Return the contents of an arrangement, from wherever it was entered."""
         if isinstance(node, Enter):
             return [linear.entered(frame) for frame in self._arranged(node.inputs[0])]
         data = self._read(f"{node.id}/spine")
