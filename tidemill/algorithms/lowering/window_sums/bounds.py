@@ -97,7 +97,7 @@ def _bound(orders: Orders, frame: Frame, offset: Offset, *, end: bool) -> Collec
 
 
 def _reached(orders: Orders, found: Collection, offset: int, copy: Expr, *, end: bool, by_row: bool) -> Collection:
-    """Return the bounds that searches found: none for one that runs off the partition; no row for an empty frame."""
+    """Return the bounds that searches found: NULL beyond the partition or, if the frame is empty then, no row."""
     empty = offset < 0 if end else offset > 0
     some = found.filter(col(FOUND).is_not_null()) if empty else found
     key = orders.key(by_row=by_row)

@@ -98,7 +98,7 @@ def _failure(node: _Node, columns: Columns, low: int, high: int) -> FailureError
 
 
 def _compile(bound: Bound, lazy: _Lazy) -> _Node:
-    """Return a function that evaluates a tree; arguments that may fail are evaluated only on the rows that need them."""
+    """Return a function that evaluates a tree; arguments that may fail are evaluated only on rows that need them."""
     if isinstance(bound, BoundColumn):
         index = bound.index
         return lambda columns, _n: columns(index)
