@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -28,7 +29,11 @@ def compared(number: int) -> list[str] | None:
     text = Queries(rng, sqlite=judge is SqliteJudge).query()
     try:
         judge(TABLES).query(text)
-    except (duckdb.NotImplementedException, duckdb.InternalException):  # as correlated IN of several columns
+    except (
+        duckdb.NotImplementedException,
+        duckdb.InternalException,
+        sqlite3.OperationalError,
+    ):  # as IN of several columns
         return None
     changes = history(rng, batches=3)
     try:
