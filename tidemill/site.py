@@ -20,16 +20,25 @@ _BLOCKS: Final = contextlib.__file__
 
 
 @attrs.frozen
+class SqlPlace:
+    """A place in a text of SQL: a line, from 1 on, what stands there, and the view that it is of, if any."""
+
+    line: int
+    text: str
+    view: str
+
+
+@attrs.frozen
 class Site:
     """A file and a line of the user's; ``In [3]`` stands for the file of a notebook's cell."""
 
     file: str
     line: int
-    sql: tuple[int, str] | None = None
-    """Of what is made of SQL the line in that text, from 1 on, and what stands there."""
+    sql: SqlPlace | None = None
+    """Of what is made of SQL, where in that text."""
 
     @classmethod
-    def here(cls, sql: tuple[int, str] | None = None) -> Site:
+    def here(cls, sql: SqlPlace | None = None) -> Site:
         """Return the innermost place on the stack that lies outside tidemill."""
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.stack() reads every source file; this is 1000x cheaper
         while frame is not None and _inside(frame.f_code.co_filename):
@@ -39,7 +48,7 @@ class Site:
     @property
     def source(self) -> str:
         """The text of the line, of SQL what stands there, or an empty string where it cannot be had."""
-        return linecache.getline(self._read_as, self.line).strip() if self.sql is None else self.sql[1]
+        return linecache.getline(self._read_as, self.line).strip() if self.sql is None else self.sql.text
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -73,7 +82,7 @@ class Site:
 
     @property
     def _in_sql(self) -> str:
-        return "" if self.sql is None else f", SQL line {self.sql[0]}"
+        return "" if self.sql is None else f", SQL line {self.sql.line}"
 
 
 def warn_at_user(message: str, category: type[Warning]) -> None:

@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 
 import tidemill as tm
+from tidemill.renderer.diagram.levels import levels_of
 from tidemill.renderer.diagram.scene import scene_of
 from tidemill.sql.dialects import DIALECTS
 
@@ -251,6 +252,16 @@ def test_each_operator_points_to_its_sql():
     assert shown["Output"][0] == "SQL line 3"
     assert {line for line, _ in shown.values()} <= {f"SQL line {n}" for n in range(2, 8)}
     assert ", SQL line 3)" in flow.graph.outputs["v"].where
+
+
+def test_boxes_of_many_operators_of_sql_are_called_by_their_views():
+    views = "".join(
+        f"create materialized view v{i} as select t.a + {i} as b, count(*) as n from t join u on t.a = u.a where u.b > {i} "
+        "group by t.a;\n"
+        for i in range(9)
+    )
+    flow = tm.Dataflow.from_sql("create table t (a bigint); create table u (a bigint, b bigint);\n" + views)
+    assert {f"v{i}" for i in range(9)} <= {group.title for group in levels_of(flow.graph)}
 
 
 def test_what_python_makes_beside_sql_points_to_python():

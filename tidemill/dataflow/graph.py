@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import attrs
+
 from tidemill.dataflow.lattice import Time
 from tidemill.dataflow.nodes import Arrange, Enter, Feedback, Input, Leave, Node, Output, Variable
 from tidemill.dataflow.origins import Origins
 from tidemill.dataflow.scopes import Scope
 from tidemill.errors import GraphError
-from tidemill.site import Site
+from tidemill.site import Site, SqlPlace
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -50,7 +52,7 @@ class Graph:
         self._made_for: Node | None = None
         """The operator that nodes added now are a part of, if any: they have its name and the user's line."""
         self._origins: Origins | None = None
-        self._sql: tuple[int, str] | None = None
+        self._sql: SqlPlace | None = None
 
     # -- making ---------------------------------------------------------------------------------------------------
 
@@ -106,9 +108,11 @@ class Graph:
             self._origins = before
 
     @contextmanager
-    def written(self, sql: tuple[int, str] | None) -> Iterator[None]:
+    def written(self, sql: SqlPlace | None) -> Iterator[None]:
         """Have nodes that are added meanwhile point to what stands in a line of SQL, if that is known."""
-        before, self._sql = self._sql, sql or self._sql
+        before = self._sql
+        if sql is not None:
+            self._sql = sql if before is None or sql.view else attrs.evolve(sql, view=before.view)
         try:
             yield
         finally:

@@ -7,6 +7,7 @@ from typing import Final
 
 from tidemill.expressions.display import display
 from tidemill.expressions.expr import Column, Expr
+from tidemill.site import SqlPlace
 from tidemill.sql import plan as p
 from tidemill.sql.scopes import plain, shown
 
@@ -36,17 +37,17 @@ def described(root: p.Node, text: str) -> str:
 
 def _place(node: p.Node, text: str) -> str:
     found = written(node.span, text)
-    return "" if found is None else "  [line {}: {}]".format(*found)
+    return "" if found is None else f"  [line {found.line}: {found.text}]"
 
 
-def written(span: tuple[int, int] | None, text: str) -> tuple[int, str] | None:
-    """Return the line where a part of a text stands, and how it begins, if it is known."""
+def written(span: tuple[int, int] | None, text: str, view: str = "") -> SqlPlace | None:
+    """Return where a part of a text stands, and how it begins, if it is known."""
     if span is None:
         return None
     start, end = span
     words = " ".join(text[start:end].split())
     words = words if len(words) <= _MOST_LETTERS else words[:_MOST_LETTERS] + "..."
-    return text.count("\n", 0, start) + 1, words
+    return SqlPlace(text.count("\n", 0, start) + 1, words, view)
 
 
 def _line(node: p.Node) -> str:  # noqa: PLR0911 - one line a node

@@ -144,7 +144,10 @@ class _Script:
 
     def placed(self, node: exp.Expression) -> AbstractContextManager[None]:
         """Have what is made meanwhile point to a statement, but what points to a part of it."""
-        return self.flow.graph.written(written(self.source.span(node), self.source.text))
+        is_view = isinstance(node, exp.Create) and str(node.args["kind"]).upper() == "VIEW"
+        target = node.this.this if isinstance(node.this, exp.Schema) else node.this
+        view = self.dotted(target) if is_view and isinstance(target, exp.Table) else ""
+        return self.flow.graph.written(written(self.source.span(node), self.source.text, view))
 
     def statement(self, node: exp.Expression) -> None:
         """Do what a statement of a script says."""
@@ -187,10 +190,14 @@ class _Script:
             except TidemillError as error:
                 raise self.names.error(target, str(error.args[0])) from None
 
+    def dotted(self, node: exp.Table) -> str:
+        """Return a name as users know it."""
+        return ".".join(self.dialect.written(part) for part in node.parts)
+
     def named(self, node: exp.Table) -> str:
         """Return the name that a statement gives, which has to be new."""
         self.source.only(node, "this", "db", "catalog")
-        name = ".".join(self.dialect.written(part) for part in node.parts)
+        name = self.dotted(node)
         known = {self.dialect.key_of(n) for n in (*self.views, *self.flow.graph.inputs, *self.flow.graph.outputs)}
         if self.dialect.key_of(name) in known:
             raise self.names.error(node, f"`{name}` is there already", "give it another name")

@@ -33,12 +33,15 @@ class ProgramPart:
 
 
 def parts_around(site: Site) -> tuple[ProgramPart, ...]:
-    """Return the functions, the blocks and the statement around a line, outermost first; none without a text."""
+    """Return the functions, the blocks and the statement around a line, outermost first, of SQL the view, too."""
     try:
         tree = _parsed(site.file, site.lines)
     except (SyntaxError, ValueError, RecursionError):  # not Python: a template, or a notebook's magic
-        return ()
-    return tuple(_around(tree, site)) if tree is not None else ()
+        tree = None
+    found = [] if tree is None else _around(tree, site)
+    if site.sql is not None and site.sql.view:
+        found.append(ProgramPart("statement", site.sql.view, site.file, site.line, site.line))
+    return tuple(found)
 
 
 @functools.lru_cache(maxsize=64)
