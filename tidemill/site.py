@@ -21,7 +21,7 @@ _BLOCKS: Final = contextlib.__file__
 
 @attrs.frozen
 class SqlPlace:
-    """A place in a text of SQL: a line, from 1 on, what stands there, and the view that it is of, if any."""
+    """A place in a text of SQL: a line, from 1 on, what stands there, and the view or table that it makes."""
 
     line: int
     text: str

@@ -144,10 +144,9 @@ class _Script:
 
     def placed(self, node: exp.Expression) -> AbstractContextManager[None]:
         """Have what is made meanwhile point to a statement, but what points to a part of it."""
-        is_view = isinstance(node, exp.Create) and str(node.args["kind"]).upper() == "VIEW"
         target = node.this.this if isinstance(node.this, exp.Schema) else node.this
-        view = self.dotted(target) if is_view and isinstance(target, exp.Table) else ""
-        return self.flow.graph.written(written(self.source.span(node), self.source.text, view))
+        made = self.dotted(target) if isinstance(node, exp.Create) and isinstance(target, exp.Table) else ""
+        return self.flow.graph.written(written(self.source.span(node), self.source.text, made))
 
     def statement(self, node: exp.Expression) -> None:
         """Do what a statement of a script says."""

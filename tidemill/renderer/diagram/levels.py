@@ -178,7 +178,10 @@ class _Levels:
         """Put each cluster into a group of its own inside of one; too many of them are put together as atoms are."""
         if len(clusters) > MOST:
             for chunk in _chunks(clusters):
-                made = self._group(*self._part([a for cluster in chunk for a in cluster]), group.id, scope)
+                lines = _lines([a for cluster in chunk for a in cluster])
+                made = self._group(
+                    "part", _listed([self._name_of(cluster) for cluster in chunk]), lines, group.id, scope
+                )
                 self._divide(made, scope, chunk, told, depth)
             return
         for cluster in clusters:
@@ -187,6 +190,11 @@ class _Levels:
             else:
                 kind, title, line = told(cluster)
                 self._fill(self._group(kind, title, line, group.id, scope), scope, cluster, depth)
+
+    def _name_of(self, cluster: list[_Atom]) -> str:
+        """Return how the innermost part of the program around a cluster is called, or what is in the cluster."""
+        names = (part.name for part in reversed(cluster[0].path) if part.name)
+        return next(names, "") or _what(self.graph, cluster)
 
     def _put(self, group: DrawnGroup, scope: Scope, atom: _Atom) -> None:
         if atom.loop is not None:
@@ -325,6 +333,11 @@ def _what(graph: Graph, atoms: list[_Atom]) -> str:
     counts = Counter("loop" if a.loop is not None else call_word(graph, a.nodes) for a in atoms)
     words = sorted(counts, key=lambda word: (word in {"input", "output"}, -counts[word]))
     return ", ".join(f"{counts[word]} {word}s" if counts[word] > 1 else word for word in words[:3])
+
+
+def _listed(names: list[str]) -> str:
+    """Return some names as the title of a box that holds what they name."""
+    return ", ".join(names) if len(names) <= 2 else f"{names[0]}, {names[1]} and {len(names) - 2} more"  # noqa: PLR2004 - so many fit
 
 
 def _lines(atoms: list[_Atom]) -> str:

@@ -119,15 +119,14 @@ function picture(canvas, map, data, tree, told) {
   }
 
   // A title begins where its box does, and may be as long as most of that.
-  function writeTitle({ text, rect, title, x, y, room, isTurned }, scale) {
+  function writeTitle({ text, rect, title, x, y, room }, scale) {
     const size = Math.max(LEAST_LETTERS, 12 * scale);
     text.textContent = clipped(title, size, room * scale - 14, true);
     const [wide, high] = [(widthOf(text.textContent, size, true) + 14) / scale, (size + 6) / scale];
-    const at = isTurned ? { x: x - high / 2, y, width: high, height: wide } : { x, y: y - high / 2, width: wide, height: high };
+    const at = { x, y: y - high / 2, width: wide, height: high };
     for (const [name, value] of Object.entries(at)) rect.setAttribute(name, round1(value));
     const [cx, cy] = [at.x + at.width / 2, at.y + at.height / 2];
     place(text, cx, cy + (size * 0.35) / scale, size / scale);
-    if (isTurned) text.setAttribute("transform", `rotate(90 ${round1(cx)} ${round1(cy)})`);
   }
 
   function writeBox(id, box, scale) {
@@ -216,9 +215,8 @@ function picture(canvas, map, data, tree, told) {
     const text = make("text", { "text-anchor": "middle", class: "name" }, title);
     const at = rectangleOf(u + tu, v + tv, ta, tl);
     const around = rectangleOf(u + border.u, v + border.v, border.across, border.along);
-    const room = Math.max(tl > ta ? tl : ta, 0.8 * (down ? around.width : around.height));
-    const begin = down ? { x: at.x, y: at.y + at.height / 2 } : { x: at.x + at.width / 2, y: at.y };
-    drawn.frames.push({ id, text, rect, title: `▾ ${titleOf(id)}`, room, around, isTurned: !down, ...begin });
+    const room = Math.max(at.width, 0.8 * around.width);
+    drawn.frames.push({ id, text, rect, title: `▾ ${titleOf(id)}`, room, around, x: at.x, y: at.y + at.height / 2 });
   }
 
   function drawBox({ id, u, v, across, along, label, pinned }, du, dv, parent) {
