@@ -112,7 +112,7 @@ class Dataflow(Building):
         >>> flights = flow.input("flights", {"origin": "string", "delay": "int64"})
         >>> print(flow.explain_sql("SELECT origin FROM flights WHERE delay > 15"))  # doctest: +ELLIPSIS
         1 Project origin
-          2 Project origin
+          2 Project origin  [line 1: origin]
             3 Filter delay > 15  [line 1: delay > 15]
               4 Get flights  [line 1: flights]
         <BLANKLINE>

@@ -123,7 +123,7 @@ def test_damage(state, start, message, damage):
 
 
 def test_whatever_byte_of_a_checkpoint_is_changed(state):
-    """It is said to be damaged, or it did not matter: dates of files, and the like."""
+    """It is said to be damaged, or it did not matter: dates of files, and what inputs hold, which is read by migrations."""
     path = only(state, "checkpoint-")
     whole = path.read_bytes()
     rng, refused = random.Random(7), 0
@@ -137,7 +137,7 @@ def test_whatever_byte_of_a_checkpoint_is_changed(state):
             is_whole(state)
         except StateError:
             refused += 1
-    assert refused > 30
+    assert refused > 20
     path.write_bytes(whole)
     is_whole(state)
 

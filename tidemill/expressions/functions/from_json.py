@@ -126,6 +126,6 @@ def from_json(value: Any, fields: str) -> Expr:
     >>> c = flow.constant({"s": "string"}, [('{"id": 1, "of": {"b": 2}}',), ('{"id": "1"}',), ("?",)])
     >>> flow.output("out", c.select(r=tm.from_json("s", "id INT, of STRING")).select(id="r.id", of="r.of"))
     >>> list(flow.start().snapshot("out"))
-    [(1, '{"b":2}'), (None, None), (None, None)]
+    [(None, None), (None, None), (1, '{"b":2}')]
     """
     return call("from_json", operand(value), fields)
