@@ -1,10 +1,12 @@
 """The levels of a graph: boxes as users wrote it, few of them, and no way out of one and back."""
 
+import cProfile
+
 import pytest
 from support.pictures import FLOWS, large, left_joins, random_flow
 
 import tidemill as tm
-from tidemill.renderer.diagram.called import operator_title
+from tidemill.renderer.diagram.called import call_title, operator_title
 from tidemill.renderer.diagram.levels import MOST, levels_of
 
 
@@ -126,3 +128,49 @@ def test_without_a_text_boxes_are_by_the_outputs_that_need_them():
     exec(compile(program, "<typed>", "exec"), {"flow": flow})
     groups = check(flow.graph)
     assert {g.title for g in groups if g.kind == "outputs"} == {"a", "b", "c"}
+
+
+def test_joins_are_called_by_what_they_add():
+    flow = tm.Dataflow()
+    orders, products = (flow.input(name, {"id": "int64", name[0]: "int64"}) for name in ("orders", "products"))
+    customers = flow.input("customers", {"id": "int64", "c": "int64"})
+    known = orders.join(customers, on="id")
+    priced = orders.join(products, on="id")  # what `orders` is arranged for is there already
+    some = orders.join(customers.filter("c > 1"), on="id")
+    lefts = orders.join(some, on="id", how="left")
+    of_sql = flow.sql("select o.id from orders o join (select * from customers where c = 5) x on o.id = x.id")
+    for i, rows in enumerate((known, priced, some, lefts, of_sql)):
+        flow.output(f"out{i}", rows)
+    built = [call_title(flow.graph, [n]) for n in flow.graph.nodes if n.kind == "OuterJoin"]
+    assert built == ["left join some"]
+    titles = [g.title for g in check(flow.start().graph) if g.kind == "call" and "join" in g.title]
+    assert sorted(titles) == ["join customers"] * 3 + ["join products", "left join some"]
+
+
+def test_statements_that_alternate_cost_what_they_are():
+    """Each was tried for all boxes of its statement before, with a search of the whole: 800 operators took 20 seconds."""
+
+    def calls_of(n):
+        flow = tm.Dataflow()
+        rows = flow.input("x", {"a": "int64"})
+        for i in range(n):
+            kept = rows.filter(tm.col("a") > i)
+            rows = kept.distinct()
+        flow.output("out", rows)
+        profile = cProfile.Profile()
+        profile.runcall(levels_of, flow.graph)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    calls_of(5)
+    assert calls_of(200) < 2.5 * calls_of(100)
+
+
+def test_a_block_around_sql_is_one_box_called_by_its_line():
+    flow = tm.Dataflow()
+    flow.sql("create table t (a bigint); create table u (a bigint, c bigint)")
+    for i in range(14):
+        flow.output(
+            f"v{i}", flow.sql(f"select t.a, count(*) as n from t join u on t.a = u.a where c > {i} group by t.a")
+        )
+    blocks = [g for g in check(flow.graph) if g.kind == "block"]
+    assert [g.title for g in blocks] == ["for i in range(14)"]

@@ -9,6 +9,7 @@ from typing import Final
 from tidemill.dataflow import nodes
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node
+from tidemill.site import Site
 
 _WORDS: Final = {
     "Map": "select",
@@ -25,6 +26,7 @@ _WORDS: Final = {
 }
 """How kinds are called where that is not by their own name; those without a word by what they do."""
 _JOINS: Final = {"Join", "OuterJoin", "SemiJoin", "AntiJoin", "RangeJoin"}
+_ROW_BY_ROW: Final = (nodes.Arrange, nodes.Consolidate, nodes.Enter, nodes.Filter, nodes.Map)
 _LONGEST: Final = 60
 
 
@@ -80,20 +82,28 @@ def _title(kind: str, does: str, node: Node) -> str:
 def _right_of(call: Sequence[Node]) -> str:
     """Return the name of what a join adds to its first input."""
     inside = set(call)
-    sources = dict.fromkeys(s for n in call for s in n.inputs if s not in inside)
-    return _name_of(list(sources)[-1]) if len(sources) > 1 else ""
-
-
-def _name_of(node: Node) -> str:
-    """Return the name that users gave to what a node passes on, if any."""
-    while isinstance(node, nodes.Arrange | nodes.Enter) or (isinstance(node, nodes.Map) and node.part_of == "Arrange"):
+    join = next((n for n in call if n.kind in _JOINS and len(n.inputs) > 1), None)
+    node = None if join is None else join.inputs[1]
+    while node in inside:
+        assert node is not None
         node = node.inputs[0]
-    if isinstance(node, nodes.Input | nodes.Variable):
-        return node.name
-    if isinstance(node, nodes.Leave):
-        return node.inputs[0].scope.name
-    from_line = re.match(r"(\w+) = ", node.site.source)
-    return from_line[1] if from_line else ""
+    return "" if join is None or node is None else _name_of(node, join.site)
+
+
+def _name_of(node: Node, site: Site) -> str:
+    """Return the name that users gave to what a node passes on, other than in the line of who reads it."""
+    while True:
+        if isinstance(node, nodes.Input | nodes.Variable):
+            return node.name
+        if isinstance(node, nodes.Leave):
+            return node.inputs[0].scope.name
+        is_named = node.site not in {site, node.inputs[0].site} and node.site.sql is None
+        from_line = re.match(r"(\w+) = ", node.site.source) if is_named else None
+        if from_line:
+            return from_line[1]
+        if not isinstance(node, _ROW_BY_ROW):
+            return ""
+        node = node.inputs[0]
 
 
 def _short(text: str) -> str:

@@ -7,9 +7,11 @@ Where a box would hold too many others that way, they are put together by the ou
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
-from collections import Counter, defaultdict
+import operator
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
@@ -28,6 +30,8 @@ MOST: Final = 40
 """Boxes that one box holds at most, where operators and loops may be put together."""
 _PARTS: Final = 16
 """Into how many a box is divided where nothing else is known, at most."""
+_TRIED: Final = 4
+"""Boxes of one part of the program, the newest of them, to which an operator may be put."""
 _FEW: Final = 24
 """Calls and loops up to which statements need no boxes."""
 
@@ -267,38 +271,36 @@ def _contracted(items: Sequence[Any], reads: dict[Any, list[Any]], key: Callable
     """
     clusters: list[list[Any]] = []
     of: dict[Any, int] = {}
-    into: list[set[int]] = []  # the clusters that each one reads
-    known: dict[Hashable, list[int]] = defaultdict(list)
+    before: list[int] = []  # the clusters that lead to each one, as bits
+    readers: list[set[int]] = []
+    newest: dict[Hashable, deque[int]] = defaultdict(lambda: deque(maxlen=_TRIED))
     for item in items:
         wanted = key(item)
         sources = {of[s] for s in reads[item] if s in of}
-        place = -1
-        for candidate in reversed(known[wanted] if wanted is not None else ()):
-            if not _leads(into, sources - {candidate}, candidate):
-                place = candidate
-                break
-        if place < 0:
-            place = len(clusters)
+        leading = functools.reduce(operator.or_, (before[s] for s in sources), 0)
+        tried = newest[wanted] if wanted is not None else ()
+        place = next((c for c in reversed(tried) if not leading >> c & 1), len(clusters))
+        if place == len(clusters):
             clusters.append([])
-            into.append(set())
-            known[wanted].append(place)
+            before.append(0)
+            readers.append(set())
+            newest[wanted].append(place)
         clusters[place].append(item)
-        into[place] |= sources - {place}
         of[item] = place
+        for source in sources - {place}:
+            readers[source].add(place)
+        _lead_on(place, leading | sum(1 << s for s in sources - {place}), before, readers)
     return _in_order(clusters, reads)
 
 
-def _leads(into: list[set[int]], ends: set[int], begin: int) -> bool:
-    """Return whether a way leads from a cluster to one of these."""
-    seen, waiting = set(ends), list(ends)
+def _lead_on(place: int, leading: int, before: list[int], readers: list[set[int]]) -> None:
+    """Have a cluster, and all it leads to, know which clusters lead there."""
+    waiting = [(place, leading & ~(1 << place))]
     while waiting:
-        here = waiting.pop()
-        if here == begin:
-            return True
-        fresh = into[here] - seen
-        seen |= fresh
-        waiting += fresh
-    return False
+        here, more = waiting.pop()
+        if more & ~before[here]:
+            before[here] |= more
+            waiting += [(reader, before[here] | 1 << here) for reader in readers[here]]
 
 
 def _in_order(clusters: list[list[Any]], reads: dict[Any, list[Any]]) -> list[list[Any]]:

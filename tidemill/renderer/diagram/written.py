@@ -86,7 +86,7 @@ def _part(node: ast.AST, site: Site) -> ProgramPart | None:
 
 def _line_of(site: Site, line: int) -> str:
     """Return the text of another line of a file."""
-    return attrs.evolve(site, line=line).source.rstrip(":")
+    return attrs.evolve(site, line=line, sql=None).source.rstrip(":")
 
 
 def _target(node: ast.stmt) -> str:
