@@ -34,6 +34,8 @@ def operator_title(node: Node) -> str:
     """Return what to call an operator."""
     if isinstance(node, nodes.Input | nodes.Output | nodes.Variable | nodes.Inspect):
         return node.name
+    if node.kind in _JOINS:
+        return _join_title(node.kind, node.describe(), [node])
     return _title(node.called, node.describe(), node)
 
 
@@ -47,8 +49,7 @@ def call_title(graph: Graph, call: Sequence[Node]) -> str:
     else:
         kind, does = main.called, main.describe()
     if kind in _JOINS:
-        how = does.split(" ")[0] + " " if kind == "OuterJoin" else ""
-        return f"{how}{_WORDS[kind]} {_right_of(call)}".rstrip()
+        return _join_title(kind, does, call)
     return operator_title(main) if main.call is None else _title(kind, does, main)
 
 
@@ -65,6 +66,11 @@ def result_of(graph: Graph, call: Sequence[Node]) -> Node:
     inside = set(call)
     read = [n for n in call if any(reader not in inside for reader, _ in graph.consumers(n))]
     return (read or [call[-1]])[-1]
+
+
+def _join_title(kind: str, does: str, call: Sequence[Node]) -> str:
+    how = does.split(" ", maxsplit=1)[0] + " " if kind == "OuterJoin" else ""
+    return f"{how}{_WORDS[kind]} {_right_of(call)}".rstrip()
 
 
 def _title(kind: str, does: str, node: Node) -> str:
