@@ -50,6 +50,7 @@ class Graph:
         self._entered: dict[tuple[Node, Scope], Enter] = {}
         self._arranged: dict[tuple[Node, tuple[int, ...]], Arrange] = {}
         self._made_for: Node | None = None
+        self._call: tuple[int, str] | None = None
         """The operator that nodes added now are a part of, if any: they have its name and the user's line."""
         self._origins: Origins | None = None
         self._sql: SqlPlace | None = None
@@ -83,7 +84,7 @@ class Graph:
             name, site, part_of, call = name or kind.__name__.lower(), Site.here(self._sql), None, None
         else:
             name, site, part_of = name or whole.name, whole.site, whole.part_of or whole.called
-            call = whole.call or (whole.id, whole.describe())
+            call = self._call
         place: dict[str, Any] = {"id": len(self.nodes), "scope": scope, "inputs": inputs}
         return self.put(
             kind(name=name, site=site, origins=self._origins, part_of=part_of, call=call, **place, **fields)
@@ -92,11 +93,12 @@ class Graph:
     @contextmanager
     def on_behalf_of(self, node: Node) -> Iterator[None]:
         """Have nodes that are added meanwhile be parts of a node: they have its name and the user's line."""
-        before, self._made_for = self._made_for, node
+        before = self._made_for, self._call
+        self._made_for, self._call = node, node.call or (node.id, node.describe())
         try:
             yield
         finally:
-            self._made_for = before
+            self._made_for, self._call = before
 
     @contextmanager
     def telling(self, origins: Origins) -> Iterator[None]:
