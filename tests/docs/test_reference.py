@@ -37,6 +37,10 @@ def test_every_public_name_is_there_once(titles):
     assert {name: titles[name] for name in names if titles[name] != 1} == {}
 
 
+def test_every_function_has_a_heading(reference):
+    assert {reference._family(e.value) for e in reference.entries()["functions"]} <= set(reference.FAMILIES)
+
+
 def test_every_public_member_is_there_once(titles):
     members = {line.partition("(")[0] for line in public_api() if not line.startswith("tm.")}
     assert {name: titles[name] for name in members if titles[name] != 1} == {}
