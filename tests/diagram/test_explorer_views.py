@@ -7,6 +7,8 @@ from support.browser import Opened, browser
 from support.pictures import FLOWS, boxes_of, inside, large, left_joins, random_flow, ways_of
 
 import tidemill as tm
+from tidemill.notebook.explorer import answer
+from tidemill.renderer.diagram.explorer_page import page_file, page_script
 
 pytestmark = pytest.mark.slow
 
@@ -387,6 +389,37 @@ def test_what_is_seen_is_saved_as_svg_that_stands_alone(chromium, tmp_path):
         opened.page.locator("[data-do=png]").click()
     found.value.save_as(tmp_path / "saved.png")
     assert (tmp_path / "saved.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_two_views_of_a_widget_take_no_answers_of_each_other(chromium, tmp_path):
+    run = joins(1)
+    script = page_script() + page_file("widget.js").replace("export default", "window.widget =")
+    opened = Opened(chromium, f"<div id=a></div><div id=b></div><script>{script}</script>", tmp_path)
+    opened.page.expose_function("kernel", lambda message: answer(message, run._records_at))
+    opened.page.evaluate(
+        """data => {
+            const views = [];
+            window.asked = [];
+            const model = {
+                get: (name) => ({data, height: 400})[name], on: (_, f) => views.push(f), off: () => {},
+                send: (message) => window.asked.push(message),
+            };
+            for (const id of ["a", "b"]) widget.render({model, el: document.getElementById(id)});
+            window.answerAll = async () => {
+                for (const message of window.asked) {
+                    const found = await kernel(message);
+                    for (const view of views) view(found);
+                }
+            };
+        }""",
+        run._data(),
+    )
+    facts, dim = (run.graph.inputs[name].id for name in ("facts", "dim0"))
+    opened.click(f"#a [data-id='{facts}']")
+    opened.click(f"#b [data-id='{dim}']")
+    opened.page.evaluate("window.answerAll()")
+    assert opened.page.locator("#a .records th").all_inner_texts()[:2] == ["k", "d0"]
+    assert opened.page.locator("#b .records th").all_inner_texts()[:2] == ["d0", "name0"]
 
 
 def test_what_is_thrown_goes_on_for_a_while(chromium, tmp_path):
