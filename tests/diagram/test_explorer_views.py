@@ -422,6 +422,14 @@ def test_two_views_of_a_widget_take_no_answers_of_each_other(chromium, tmp_path)
     assert opened.page.locator("#b .records th").all_inner_texts()[:2] == ["d0", "name0"]
 
 
+def test_a_long_name_leaves_the_picture_its_place_and_can_be_read(chromium, tmp_path):
+    name = "w " * 5000
+    opened = Opened(chromium, tm.Dataflow(name).to_html(), tmp_path)
+    assert opened.page.locator("header").bounding_box()["height"] < 80
+    assert opened.page.locator("main").bounding_box()["height"] > 700
+    assert opened.page.locator("header b").get_attribute("title") == name
+
+
 def test_what_is_thrown_goes_on_for_a_while(chromium, tmp_path):
     opened = Opened(chromium, joins(2).to_html(), tmp_path)
     opened.page.emulate_media(reduced_motion="no-preference")

@@ -231,7 +231,7 @@ function explore(root, data, ask) {
   root.tabIndex = 0;
   root.setAttribute("role", "application");
   root.setAttribute("aria-label", `dataflow ${data.name}`);
-  root.innerHTML = html`<header><b>${data.name}</b>
+  root.innerHTML = html`<header><b title="${data.name}">${data.name}</b>
     <span class="times"><button data-do="back" title="the time before: ←" aria-label="the time before">◀</button><button data-do="on" title="the next time: →" aria-label="the next time">▶</button><button data-do="play" title="space">play</button>
     <input type="range" min="0" max="${moments.length - 1}" aria-label="time"><output aria-live="polite"></output></span>
     <input type="search" placeholder="find  /" aria-label="find operators by name, column, kind or line">
