@@ -391,6 +391,41 @@ def test_what_is_seen_is_saved_as_svg_that_stands_alone(chromium, tmp_path):
     assert (tmp_path / "saved.png").read_bytes()[1:4] == b"PNG"
 
 
+def test_long_and_unprintable_names_are_cut_between_letters_and_saved(chromium, tmp_path):
+    flow = tm.Dataflow("odd")
+    flow.output("\x01\x08ctl", flow.input("\U0001f600" * 60, {"i": "int64"}).filter("i > 1"))
+    opened = Opened(chromium, flow.to_html(), tmp_path)
+    opened.page.evaluate("explorer.openAll()")
+    cut = [t for t in opened.page.locator(".canvas text").all_text_contents() if "\U0001f600" in t]
+    assert cut
+    for text in cut:
+        assert set(text) <= set("\U0001f600… input")
+    for ending, begin in (("svg", b"<svg"), ("png", b"\x89PNG")):
+        with opened.page.expect_download() as found:
+            opened.page.locator(f"[data-do={ending}]").click()
+        found.value.save_as(tmp_path / f"saved.{ending}")
+        assert (tmp_path / f"saved.{ending}").read_bytes().startswith(begin)
+    texts = [e.text for e in ET.fromstring((tmp_path / "saved.svg").read_text(encoding="utf-8")).iter() if e.text]
+    assert any("\ufffd\ufffdctl" in text for text in texts)
+    assert opened.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("ending", "fault", "said"),
+    [
+        ("svg", "XMLSerializer.prototype.serializeToString = () => { throw new Error('no room') }", "SVG: no room"),
+        ("png", "HTMLCanvasElement.prototype.toBlob = (f) => f(null)", "PNG: the browser makes no picture of "),
+        ("png", "XMLSerializer.prototype.serializeToString = () => '<svg'", "PNG: the browser does not draw its SVG"),
+    ],
+)
+def test_what_cannot_be_saved_is_said_not_to_be(chromium, tmp_path, ending, fault, said):
+    opened = Opened(chromium, FLOWS["plain"]().to_html(), tmp_path)
+    opened.page.evaluate(f"() => {{ {fault}; }}")
+    opened.page.locator(f"[data-do={ending}]").click()
+    assert f"cannot be saved as {said}" in opened.page.locator("aside [role=alert]").inner_text()
+    assert opened.complaints == []
+
+
 def test_two_views_of_a_widget_take_no_answers_of_each_other(chromium, tmp_path):
     run = joins(1)
     script = page_script() + page_file("widget.js").replace("export default", "window.widget =")

@@ -198,26 +198,39 @@ function explore(root, data, ask) {
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
-  function saveSvg() {
-    save(new Blob([shown.toSvg().text], { type: "image/svg+xml" }), "svg");
+  // Save what is seen, or say why it cannot be saved.
+  async function saveAs(ending, make) {
+    try {
+      save(await make(shown.toSvg()), ending);
+    } catch (error) {
+      panel.insertAdjacentHTML("afterbegin", html`<p class="holding" role="alert">cannot be saved as ${ending.toUpperCase()}: ${error.message}</p>`);
+      panel.scrollTop = 0;
+    }
   }
 
-  function savePng() {
-    const { text, width, height } = shown.toSvg();
+  function svgOf({ text }) {
+    return new Blob([text], { type: "image/svg+xml" });
+  }
+
+  async function pngOf({ text, width, height }) {
     const image = new Image();
-    image.onload = () => {
-      const made = document.createElement("canvas");
-      [made.width, made.height] = [2 * width, 2 * height];
-      made.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * height);
-      made.toBlob((blob) => save(blob, "png"));
-    };
-    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+    await new Promise((resolve, reject) => {
+      image.onload = resolve;
+      image.onerror = () => reject(new Error("the browser does not draw its SVG"));
+      image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+    });
+    const made = document.createElement("canvas");
+    [made.width, made.height] = [2 * width, 2 * height];
+    made.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * height);
+    const blob = await new Promise((resolve) => made.toBlob(resolve, "image/png"));
+    if (!blob) throw new Error(`the browser makes no picture of ${made.width} × ${made.height} pixels`);
+    return blob;
   }
 
   const DO = {
     fit: () => shown.fit(), in: () => shown.zoom(1.25), out: () => shown.zoom(0.8),
     play, back: () => goTo(at - 1), on: () => goTo(at + 1), follow: setFollows, table: () => setTable(!isTable),
-    open: openAll, close: () => shown.begin(), svg: saveSvg, png: savePng, dark: () => root.classList.toggle("dark"),
+    open: openAll, close: () => shown.begin(), svg: () => saveAs("svg", svgOf), png: () => saveAs("png", pngOf), dark: () => root.classList.toggle("dark"),
   };
   const KEYS = {
     ArrowLeft: DO.back, ArrowRight: DO.on, ArrowUp: () => goTo(at, round - 1), ArrowDown: () => goTo(at, round + 1),

@@ -4,6 +4,7 @@
 // picture(canvas, map, data, tree, told) draws `data` (written by explorer_page.py). `told.clicked(id)` is told what was
 // clicked, or null. What it shows of a moment is up to who calls `paint`.
 
+const NOT_IN_XML = /[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // halves of letters too
 const LEAST_LETTERS = 11;
 const WIDEST = 210;
 const MOST_FLOWING = 60; // edges along which a flow is drawn: with more, browsers paint nothing else
@@ -60,8 +61,9 @@ function picture(canvas, map, data, tree, told) {
     if (widthOf(text, size, isBold) <= room) return text;
     const whole = text.lastIndexOf(" · ");
     if (whole > 0) return clipped(text.slice(0, whole), size, room, isBold);
-    const letters = Math.floor((text.length * (room - size)) / widthOf(text, size, isBold));
-    return letters < 2 ? "" : `${text.slice(0, letters).trimEnd()}…`;
+    const letters = [...text];
+    const most = Math.floor((letters.length * (room - size)) / widthOf(text, size, isBold));
+    return most < 2 ? "" : `${letters.slice(0, most).join("").trimEnd()}…`;
   }
 
   function titleOf(id) {
@@ -418,7 +420,7 @@ function picture(canvas, map, data, tree, told) {
     copy.removeAttribute("class");
     for (const [name, value] of Object.entries({ xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}` })) copy.setAttribute(name, value);
     copy.insertBefore(make("rect", { width, height, fill: getComputedStyle(canvas.closest(".tidemill")).backgroundColor }), copy.firstChild);
-    return { text: new XMLSerializer().serializeToString(copy), width, height };
+    return { text: new XMLSerializer().serializeToString(copy).replace(NOT_IN_XML, "\ufffd"), width, height };
   }
 
   begin();
