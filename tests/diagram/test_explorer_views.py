@@ -426,6 +426,65 @@ def test_what_cannot_be_saved_is_said_not_to_be(chromium, tmp_path, ending, faul
     assert opened.complaints == []
 
 
+def focused(opened):
+    """What has the focus: its text, where it is in the page."""
+    return opened.page.evaluate(
+        "() => { const e = document.activeElement; return e.id || e.getAttribute('aria-label') || e.textContent; }"
+    )
+
+
+def test_keys_go_on_after_what_had_the_focus_is_written_anew_or_is_gone(chromium, tmp_path):
+    run = FLOWS["components"]().start()
+    run.log_events()
+    for i in range(3):
+        run.insert("edges", [(i, i + 1), (i + 1, i)])
+        run.advance()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened.page.evaluate("explorer.goTo(1)")
+    opened.page.locator("aside a").nth(1).focus()
+    opened.keys("Enter")
+    assert focused(opened) == "explorer", "the link is gone with the list that it was in"
+    opened.keys("ArrowRight")
+    assert "step 3" in opened.text(".times output")
+    opened.keys("t")
+    opened.page.locator("[data-sort=held]").focus()
+    opened.keys("Enter")
+    assert focused(opened) == "sort by held"
+    opened.keys("Enter", "ArrowLeft")
+    assert focused(opened) == "sort by held"
+    assert opened.text("[data-sort=held]") == "held ↑"
+    opened.page.locator("[data-only=holds]").focus()
+    opened.keys(" ", "ArrowLeft")
+    assert focused(opened) == "hold rows"
+    row = opened.page.locator(".operators tr[data-choose] a").nth(2)
+    row.focus()
+    name = row.inner_text()
+    opened.keys("Enter", "ArrowRight")
+    assert focused(opened) == name
+    opened.page.locator(".bars button").nth(1).focus()
+    opened.keys("Enter", "ArrowRight", "ArrowRight", "ArrowRight")
+    assert focused(opened) == "explorer", "now has no iterations"
+    opened.keys("ArrowLeft")
+    assert "step 3" in opened.text(".times output")
+
+
+def test_a_cell_of_the_grid_and_a_box_keep_the_focus(chromium, tmp_path):
+    opened = Opened(chromium, corrected().to_html(), tmp_path)
+    for event, correction in ((0, 1), (2, 1)):
+        opened.page.locator(f".grid td[aria-label^='({event}, {correction}) ']").focus()
+        opened.keys("Enter")
+        assert focused(opened).startswith(f"({event}, {correction}) is ")
+        assert "here" in opened.page.locator(".grid td:focus").get_attribute("class")
+    opened.keys("ArrowLeft")
+    assert focused(opened).startswith("(2, 1) is ")
+    box = opened.page.locator(".operator").first
+    box.focus()
+    opened.page.evaluate("document.activeElement.was = true")
+    opened.page.set_viewport_size({"width": 1000, "height": 700})
+    opened.page.wait_for_function("document.activeElement !== document.body && !document.activeElement.was")
+    assert opened.page.evaluate("document.activeElement.dataset.id") == box.get_attribute("data-id")
+
+
 def test_two_views_of_a_widget_take_no_answers_of_each_other(chromium, tmp_path):
     run = joins(1)
     script = page_script() + page_file("widget.js").replace("export default", "window.widget =")
@@ -463,6 +522,44 @@ def test_a_long_name_leaves_the_picture_its_place_and_can_be_read(chromium, tmp_
     assert opened.page.locator("header").bounding_box()["height"] < 80
     assert opened.page.locator("main").bounding_box()["height"] > 700
     assert opened.page.locator("header b").get_attribute("title") == name
+
+
+def counting(rounds):
+    """A loop of so many iterations."""
+    flow = tm.Dataflow("counting")
+    x = flow.input("x", {"i": "int64"})
+    flow.output("o", x.iterate(lambda here: here.filter(f"i < {rounds}").select(i="i + 1").concat(x).distinct()))
+    run = flow.start()
+    run.log_events()
+    run.insert("x", [(0,)])
+    run.advance()
+    return run
+
+
+def test_every_iteration_of_many_has_a_bar_and_the_bar_of_the_one_shown_is_in_view(chromium, tmp_path):
+    opened = Opened(chromium, counting(900).to_html(), tmp_path)
+    opened.page.evaluate("explorer.goTo(0)")
+    rounds = opened.page.evaluate("explorer.moments[0].rounds.map(r => r.time[0])")
+    assert len(rounds) > 800
+    bars = opened.page.locator(".bars button")
+    reached = []
+    for said in bars.evaluate_all("all => all.map(e => e.title.split(':')[0])"):
+        first, *last = [int(n) for n in said.split() if n.isdigit()]
+        reached += range(first, (last or [first])[0] + 1)
+    assert reached == rounds
+    bars.last.click()
+    assert opened.page.locator(".bars [aria-pressed=true]").count() == 1
+    opened.keys(*["ArrowDown"] * 3)
+    assert opened.text(".rounds output") == f"iteration {rounds[-1]}"
+    for which in (len(rounds) - 1, 0, 450):
+        opened.page.evaluate(f"explorer.goTo(0, {which})")
+        pressed = opened.page.locator(".bars [aria-pressed=true]")
+        strip, bar = opened.page.locator(".bars").bounding_box(), pressed.bounding_box()
+        assert strip["x"] <= bar["x"] <= strip["x"] + strip["width"] - bar["width"]
+        first, *last = [int(n) for n in pressed.get_attribute("title").split(":")[0].split() if n.isdigit()]
+        assert first <= rounds[which] <= (last or [first])[0]
+    pressed.click()
+    assert opened.text(".rounds output") == "all iterations"
 
 
 def test_what_is_thrown_goes_on_for_a_while(chromium, tmp_path):

@@ -191,7 +191,7 @@ function picture(canvas, map, data, tree, told) {
     const layers = ["frames", "edges", "boxes"].map((name) => make("g", { class: name }, scene));
     drawn = { scene, boxes: new Map(), frames: [], edges: [], counts: new Map(), size: found.size };
     drawInside(found.layout, 0, 0, 0, layers);
-    canvas.replaceChildren(scene);
+    rewrite(canvas, canvas.closest(".tidemill"), () => canvas.replaceChildren(scene));
     views.show(scene, found.size);
     write(views.now().scale);
     if (painted) paint(painted);

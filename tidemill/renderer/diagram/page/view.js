@@ -20,6 +20,23 @@ function round1(n) {
   return Math.round(n * 10) / 10;
 }
 
+const PRESSED = "[data-choose], [data-go], [data-sort], [data-only], [data-open], [data-round]";
+
+// Rewrite what is in a part of the page. What had the focus has it afterwards, or where that is gone, the page: keys go on.
+function rewrite(place, page, write) {
+  const had = place.getRootNode().activeElement;
+  if (had === place || !place.contains(had)) {
+    write();
+    return;
+  }
+  const keyOf = (element) => JSON.stringify((element.closest(PRESSED) ?? element).dataset);
+  const key = keyOf(had);
+  const alike = () => [...place.querySelectorAll(had.tagName)].filter((element) => keyOf(element) === key);
+  const nth = alike().indexOf(had);
+  write();
+  (alike()[nth] ?? page).focus({ preventScroll: true });
+}
+
 function viewOf(canvas, map, told) {
   "use strict";
   const life = new AbortController(); // what is heard of the window is heard until then
