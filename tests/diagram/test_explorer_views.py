@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from support.browser import Opened, browser
-from support.pictures import FLOWS, boxes_of, inside, large, left_joins, random_flow, ways_of
+from support.pictures import FLOWS, boxes_of, inside, large, left_joins, overlap, overlapping, random_flow, ways_of
 
 import tidemill as tm
 from tidemill.notebook.explorer import answer
@@ -143,6 +143,21 @@ def test_edges_lead_from_box_to_box_and_through_none_whatever_is_open(chromium, 
         check()
         opened.page.evaluate(f"explorer.toggle({group_id})")
     assert opened.complaints == []
+
+
+@pytest.mark.parametrize("size", [(1400, 860), (1800, 420)])
+@pytest.mark.parametrize("name", ["reachability", "even_and_odd", "components", 4])
+def test_titles_of_open_boxes_are_on_no_box_and_on_no_other_title(chromium, tmp_path, name, size):
+    flow = random_flow(name) if isinstance(name, int) else FLOWS[name]()
+    opened = Opened(chromium, flow.start().to_html(), tmp_path, size)
+    for opens in ("null", "explorer.openAll()"):
+        opened.page.evaluate(opens)
+        boxes, titles = opened.rectangles(".operator > .body"), opened.rectangles(".title rect")
+        assert [(a, b) for a in titles for b in boxes if overlap(a, b)] == []
+        assert overlapping(titles) == []
+        for text in opened.page.locator(".title text").all_text_contents():
+            assert not text.endswith("…") or len(text) > 10, text
+    assert titles
 
 
 def test_nearer_there_is_more_to_read_of_a_box(chromium, tmp_path):

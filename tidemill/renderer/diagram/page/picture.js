@@ -106,8 +106,9 @@ function picture(canvas, map, data, tree, told) {
     return { width: Math.round(Math.max(hasFigures ? 130 : 100, Math.min(WIDEST, wide))), height, label };
   }
 
+  // How wide a title is where it is widest, of those that can be read: its letters get no smaller on the screen.
   function titleWidth(group) {
-    return Math.round(Math.min(WIDEST, widthOf(`▾ ${titleOf(group.id)}`, 12, true) + 18));
+    return Math.round(Math.min(WIDEST, (widthOf(`▾ ${titleOf(group.id)}`, LEAST_LETTERS, true) + 14) / READABLE));
   }
 
   // Write in every box as much as there is room for at a scale.
@@ -120,7 +121,7 @@ function picture(canvas, map, data, tree, told) {
     for (const text of drawn.counts.values()) text.setAttribute("font-size", size);
   }
 
-  // A title begins where its box does, and may be as long as most of that.
+  // A title begins where its box does, and may be as long as most of that, or up to what enters beside it.
   function writeTitle({ text, rect, title, x, y, room }, scale) {
     const size = Math.max(LEAST_LETTERS, 12 * scale);
     text.textContent = clipped(title, size, room * scale - 14, true);
@@ -217,7 +218,8 @@ function picture(canvas, map, data, tree, told) {
     const text = make("text", { "text-anchor": "middle", class: "name" }, title);
     const at = rectangleOf(u + tu, v + tv, ta, tl);
     const around = rectangleOf(u + border.u, v + border.v, border.across, border.along);
-    const room = Math.max(at.width, 0.8 * around.width);
+    const beside = layout.boxes.filter((box) => down && box.pinned < 0).map((box) => u + box.u - at.x - 4);
+    const room = Math.min(0.8 * around.width, ...beside);
     drawn.frames.push({ id, text, rect, title: `▾ ${titleOf(id)}`, room, around, x: at.x, y: at.y + at.height / 2 });
   }
 
