@@ -31,10 +31,9 @@ function rewrite(place, page, write) {
   }
   const keyOf = (element) => JSON.stringify((element.closest(PRESSED) ?? element).dataset);
   const key = keyOf(had);
-  const alike = () => [...place.querySelectorAll(had.tagName)].filter((element) => keyOf(element) === key);
-  const nth = alike().indexOf(had);
   write();
-  (alike()[nth] ?? page).focus({ preventScroll: true });
+  const same = [...place.querySelectorAll(had.tagName)].find((element) => keyOf(element) === key);
+  (same ?? page).focus({ preventScroll: true });
 }
 
 function viewOf(canvas, map, told) {
