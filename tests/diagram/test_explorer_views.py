@@ -4,9 +4,11 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from support.browser import Opened, browser
-from support.pictures import FLOWS, boxes_of, inside, large, left_joins, random_flow, ways_of
+from support.pictures import FLOWS, boxes_of, inside, large, left_joins, overlap, overlapping, random_flow, ways_of
 
 import tidemill as tm
+from tidemill.notebook.explorer import answer
+from tidemill.renderer.diagram.explorer_page import page_file, page_script
 
 pytestmark = pytest.mark.slow
 
@@ -141,6 +143,21 @@ def test_edges_lead_from_box_to_box_and_through_none_whatever_is_open(chromium, 
         check()
         opened.page.evaluate(f"explorer.toggle({group_id})")
     assert opened.complaints == []
+
+
+@pytest.mark.parametrize("size", [(1400, 860), (1800, 420)])
+@pytest.mark.parametrize("name", ["reachability", "even_and_odd", "components", 4])
+def test_titles_of_open_boxes_are_on_no_box_and_on_no_other_title(chromium, tmp_path, name, size):
+    flow = random_flow(name) if isinstance(name, int) else FLOWS[name]()
+    opened = Opened(chromium, flow.start().to_html(), tmp_path, size)
+    for opens in ("null", "explorer.openAll()"):
+        opened.page.evaluate(opens)
+        boxes, titles = opened.rectangles(".operator > .body, .port"), opened.rectangles(".title rect")
+        assert [(a, b) for a in titles for b in boxes if overlap(a, b)] == []
+        assert overlapping(titles) == []
+        for text in opened.page.locator(".title text").all_text_contents():
+            assert not text.endswith("…") or len(text) > 10, text
+    assert titles
 
 
 def test_nearer_there_is_more_to_read_of_a_box(chromium, tmp_path):
@@ -387,6 +404,178 @@ def test_what_is_seen_is_saved_as_svg_that_stands_alone(chromium, tmp_path):
         opened.page.locator("[data-do=png]").click()
     found.value.save_as(tmp_path / "saved.png")
     assert (tmp_path / "saved.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_long_and_unprintable_names_are_cut_between_letters_and_saved(chromium, tmp_path):
+    flow = tm.Dataflow("odd")
+    flow.output("\x01\x08ctl", flow.input("\U0001f600" * 60, {"i": "int64"}).filter("i > 1"))
+    opened = Opened(chromium, flow.to_html(), tmp_path)
+    opened.page.evaluate("explorer.openAll()")
+    cut = [t for t in opened.page.locator(".canvas text").all_text_contents() if "\U0001f600" in t]
+    assert cut
+    for text in cut:
+        assert set(text) <= set("\U0001f600… input")
+    for ending, begin in (("svg", b"<svg"), ("png", b"\x89PNG")):
+        with opened.page.expect_download() as found:
+            opened.page.locator(f"[data-do={ending}]").click()
+        found.value.save_as(tmp_path / f"saved.{ending}")
+        assert (tmp_path / f"saved.{ending}").read_bytes().startswith(begin)
+    texts = [e.text for e in ET.fromstring((tmp_path / "saved.svg").read_text(encoding="utf-8")).iter() if e.text]
+    assert any("\ufffd\ufffdctl" in text for text in texts)
+    assert opened.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("ending", "fault", "said"),
+    [
+        ("svg", "XMLSerializer.prototype.serializeToString = () => { throw new Error('no room') }", "SVG: no room"),
+        ("png", "HTMLCanvasElement.prototype.toBlob = (f) => f(null)", "PNG: the browser makes no picture of "),
+        ("png", "XMLSerializer.prototype.serializeToString = () => '<svg'", "PNG: the browser does not draw its SVG"),
+    ],
+)
+def test_what_cannot_be_saved_is_said_not_to_be(chromium, tmp_path, ending, fault, said):
+    opened = Opened(chromium, FLOWS["plain"]().to_html(), tmp_path)
+    opened.page.evaluate(f"() => {{ {fault}; }}")
+    opened.page.locator(f"[data-do={ending}]").click()
+    assert f"cannot be saved as {said}" in opened.page.locator("aside [role=alert]").inner_text()
+    assert opened.complaints == []
+
+
+def focused(opened):
+    """What has the focus: its text, where it is in the page."""
+    return opened.page.evaluate(
+        "() => { const e = document.activeElement; return e.id || e.getAttribute('aria-label') || e.textContent; }"
+    )
+
+
+def test_keys_go_on_after_what_had_the_focus_is_written_anew_or_is_gone(chromium, tmp_path):
+    run = FLOWS["components"]().start()
+    run.log_events()
+    for i in range(3):
+        run.insert("edges", [(i, i + 1), (i + 1, i)])
+        run.advance()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened.page.evaluate("explorer.goTo(1)")
+    opened.page.locator("aside a").nth(1).focus()
+    opened.keys("Enter")
+    assert focused(opened) == "explorer", "the link is gone with the list that it was in"
+    opened.keys("ArrowRight")
+    assert "step 3" in opened.text(".times output")
+    opened.keys("t")
+    opened.page.locator("[data-sort=held]").focus()
+    opened.keys("Enter")
+    assert focused(opened) == "sort by held"
+    opened.keys("Enter", "ArrowLeft")
+    assert focused(opened) == "sort by held"
+    assert opened.text("[data-sort=held]") == "held ↑"
+    opened.page.locator("[data-only=holds]").focus()
+    opened.keys(" ", "ArrowLeft")
+    assert focused(opened) == "hold rows"
+    row = opened.page.locator(".operators tr[data-choose] a").nth(2)
+    row.focus()
+    name = row.inner_text()
+    opened.keys("Enter", "ArrowRight")
+    assert focused(opened) == name
+    opened.page.locator(".bars button").nth(1).focus()
+    opened.keys("Enter", "ArrowRight", "ArrowRight", "ArrowRight")
+    assert focused(opened) == "explorer", "now has no iterations"
+    opened.keys("ArrowLeft")
+    assert "step 3" in opened.text(".times output")
+
+
+def test_a_cell_of_the_grid_and_a_box_keep_the_focus(chromium, tmp_path):
+    opened = Opened(chromium, corrected().to_html(), tmp_path)
+    for event, correction in ((0, 1), (2, 1)):
+        opened.page.locator(f".grid td[aria-label^='({event}, {correction}) ']").focus()
+        opened.keys("Enter")
+        assert focused(opened).startswith(f"({event}, {correction}) is ")
+        assert "here" in opened.page.locator(".grid td:focus").get_attribute("class")
+    opened.keys("ArrowLeft")
+    assert focused(opened).startswith("(2, 1) is ")
+    box = opened.page.locator(".operator").first
+    box.focus()
+    opened.page.evaluate("document.activeElement.was = true")
+    opened.page.set_viewport_size({"width": 1000, "height": 700})
+    opened.page.wait_for_function("document.activeElement !== document.body && !document.activeElement.was")
+    assert opened.page.evaluate("document.activeElement.dataset.id") == box.get_attribute("data-id")
+
+
+def test_two_views_of_a_widget_take_no_answers_of_each_other(chromium, tmp_path):
+    run = joins(1)
+    script = page_script() + page_file("widget.js").replace("export default", "window.widget =")
+    opened = Opened(chromium, f"<div id=a></div><div id=b></div><script>{script}</script>", tmp_path)
+    opened.page.expose_function("kernel", lambda message: answer(message, run._records_at))
+    opened.page.evaluate(
+        """data => {
+            const views = [];
+            window.asked = [];
+            const model = {
+                get: (name) => ({data, height: 400})[name], on: (_, f) => views.push(f), off: () => {},
+                send: (message) => window.asked.push(message),
+            };
+            for (const id of ["a", "b"]) widget.render({model, el: document.getElementById(id)});
+            window.answerAll = async () => {
+                for (const message of window.asked) {
+                    const found = await kernel(message);
+                    for (const view of views) view(found);
+                }
+            };
+        }""",
+        run._data(),
+    )
+    facts, dim = (run.graph.inputs[name].id for name in ("facts", "dim0"))
+    opened.click(f"#a [data-id='{facts}']")
+    opened.click(f"#b [data-id='{dim}']")
+    opened.page.evaluate("window.answerAll()")
+    assert opened.page.locator("#a .records th").all_inner_texts()[:2] == ["k", "d0"]
+    assert opened.page.locator("#b .records th").all_inner_texts()[:2] == ["d0", "name0"]
+
+
+def test_a_long_name_leaves_the_picture_its_place_and_can_be_read(chromium, tmp_path):
+    name = "w " * 5000
+    opened = Opened(chromium, tm.Dataflow(name).to_html(), tmp_path)
+    assert opened.page.locator("header").bounding_box()["height"] < 80
+    assert opened.page.locator("main").bounding_box()["height"] > 700
+    assert opened.page.locator("header b").get_attribute("title") == name
+
+
+def counting(rounds):
+    """A loop of so many iterations."""
+    flow = tm.Dataflow("counting")
+    x = flow.input("x", {"i": "int64"})
+    flow.output("o", x.iterate(lambda here: here.filter(f"i < {rounds}").select(i="i + 1").concat(x).distinct()))
+    run = flow.start()
+    run.log_events()
+    run.insert("x", [(0,)])
+    run.advance()
+    return run
+
+
+def test_every_iteration_of_many_has_a_bar_and_the_bar_of_the_one_shown_is_in_view(chromium, tmp_path):
+    opened = Opened(chromium, counting(900).to_html(), tmp_path)
+    opened.page.evaluate("explorer.goTo(0)")
+    rounds = opened.page.evaluate("explorer.moments[0].rounds.map(r => r.time[0])")
+    assert len(rounds) > 800
+    bars = opened.page.locator(".bars button")
+    reached = []
+    for said in bars.evaluate_all("all => all.map(e => e.title.split(':')[0])"):
+        first, *last = [int(n) for n in said.split() if n.isdigit()]
+        reached += range(first, (last or [first])[0] + 1)
+    assert reached == rounds
+    assert bars.count() <= 400
+    bars.last.click()
+    assert opened.page.locator(".bars [aria-pressed=true]").count() == 1
+    opened.keys(*["ArrowDown"] * 3)
+    assert opened.text(".rounds output") == f"iteration {rounds[-1]}"
+    for which in (len(rounds) - 1, 0, 451):
+        opened.page.evaluate(f"explorer.goTo(0, {which})")
+        pressed = opened.page.locator(".bars [aria-pressed=true]")
+        strip, bar = opened.page.locator(".bars").bounding_box(), pressed.bounding_box()
+        assert strip["x"] <= bar["x"] <= strip["x"] + strip["width"] - bar["width"]
+        first, *last = [int(n) for n in pressed.get_attribute("title").split(":")[0].split() if n.isdigit()]
+        assert first <= rounds[which] <= (last or [first])[0]
+    pressed.click()
+    assert opened.text(".rounds output") == "all iterations"
 
 
 def test_what_is_thrown_goes_on_for_a_while(chromium, tmp_path):

@@ -4,6 +4,8 @@
 // asks for an operator's records, and answers with a promise of {columns, rows, note}. What is drawn changes one closed
 // time at a time, and all at once.
 
+const MOST_BARS = 400; // of iterations
+
 function explore(root, data, ask) {
   "use strict";
   for (const o of data.operators) {
@@ -89,27 +91,45 @@ function explore(root, data, ask) {
     strip.style.visibility = moment.rounds.length ? "" : "hidden"; // its place stays: the picture is not to jump
     strip.querySelector("output").textContent = round < 0 ? "all iterations" : `iteration ${timeText(moment.rounds[round].time)}`;
     if (strip.dataset.of !== String(at)) showStrip(strip, moment);
-    strip.querySelectorAll("[data-round]").forEach((bar_) => bar_.setAttribute("aria-pressed", Number(bar_.dataset.round) === round));
+    const bars = strip.querySelector(".bars");
+    const here = round < 0 ? null : bars.children[Math.floor(round / perBar(moment))];
+    for (const one of bars.children) one.setAttribute("aria-pressed", one === here);
+    if (!here) return;
+    const begin = here.offsetLeft - bars.offsetLeft;
+    if (begin < bars.scrollLeft || begin + here.offsetWidth > bars.scrollLeft + bars.clientWidth) bars.scrollLeft = begin - bars.clientWidth / 2;
   }
 
-  // The iterations of a moment as bars, as high as there are records; a click goes there.
+  // How many iterations one bar stands for.
+  function perBar(moment) {
+    return Math.ceil(moment.rounds.length / MOST_BARS);
+  }
+
+  // The iterations of a moment as bars, as high as there are records; a click goes there, keys go on inside of a bar.
   function showStrip(strip, moment) {
     strip.dataset.of = at;
-    const most = Math.max(1, ...moment.rounds.map((r) => r.sent));
-    const bars = moment.rounds.slice(0, 400).map((r, i) => {
-      const said = `iteration ${timeText(r.time)}: ${counted(r.sent, "record")}`;
-      return html`<button data-round="${i}" title="${said}" aria-label="${said}" aria-pressed="false"><i style="height:${Math.round(4 + (22 * Math.log1p(r.sent)) / Math.log1p(most))}px"></i></button>`;
+    const pools = [];
+    for (let i = 0; i < moment.rounds.length; i += perBar(moment)) {
+      const pool = moment.rounds.slice(i, i + perBar(moment));
+      pools.push({ i, times: pool.map((r) => timeText(r.time)), sent: pool.reduce((sum, r) => sum + r.sent, 0) });
+    }
+    const most = Math.max(1, ...pools.map((pool) => pool.sent));
+    const bars = pools.map(({ i, times: [first, ...others], sent }) => {
+      const said = `${others.length ? `iterations ${first} to ${others.pop()}` : `iteration ${first}`}: ${counted(sent, "record")}`;
+      return html`<button data-round="${i}" title="${said}" aria-label="${said}" aria-pressed="false"><i style="height:${Math.round(4 + (22 * Math.log1p(sent)) / Math.log1p(most))}px"></i></button>`;
     });
-    strip.querySelector(".bars").innerHTML = bars.join("");
+    const place = strip.querySelector(".bars");
+    rewrite(place, root, () => { place.innerHTML = bars.join(""); });
   }
 
   function showPanel() {
     const o = operators.get(chosen);
     const top = isTable ? panel.scrollTop : 0;
-    if (isTable) panel.innerHTML = book.table(find.value, seen.counts, chosen);
-    else if (o) panel.innerHTML = book.details(o, seen.standing);
-    else if (groups.has(chosen)) panel.innerHTML = book.boxDetails(groups.get(chosen), seen.standing, sumsOf(groups.get(chosen)));
-    else panel.innerHTML = book.overview(seen.counts, seen.standing);
+    let text;
+    if (isTable) text = book.table(find.value, seen.counts, chosen);
+    else if (o) text = book.details(o, seen.standing);
+    else if (groups.has(chosen)) text = book.boxDetails(groups.get(chosen), seen.standing, sumsOf(groups.get(chosen)));
+    else text = book.overview(seen.counts, seen.standing);
+    rewrite(panel, root, () => { panel.innerHTML = text; });
     if (isTable) panel.scrollTop = top;
     else if (panelOfId !== chosen) panel.scrollTop = 0;
     panelOfId = chosen;
@@ -198,26 +218,39 @@ function explore(root, data, ask) {
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
-  function saveSvg() {
-    save(new Blob([shown.toSvg().text], { type: "image/svg+xml" }), "svg");
+  // Save what is seen, or say why it cannot be saved.
+  async function saveAs(ending, make) {
+    try {
+      save(await make(shown.toSvg()), ending);
+    } catch (error) {
+      panel.insertAdjacentHTML("afterbegin", html`<p class="holding" role="alert">cannot be saved as ${ending.toUpperCase()}: ${error.message}</p>`);
+      panel.scrollTop = 0;
+    }
   }
 
-  function savePng() {
-    const { text, width, height } = shown.toSvg();
+  function svgOf({ text }) {
+    return new Blob([text], { type: "image/svg+xml" });
+  }
+
+  async function pngOf({ text, width, height }) {
     const image = new Image();
-    image.onload = () => {
-      const made = document.createElement("canvas");
-      [made.width, made.height] = [2 * width, 2 * height];
-      made.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * height);
-      made.toBlob((blob) => save(blob, "png"));
-    };
-    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+    await new Promise((resolve, reject) => {
+      image.onload = resolve;
+      image.onerror = () => reject(new Error("the browser does not draw its SVG"));
+      image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+    });
+    const made = document.createElement("canvas");
+    [made.width, made.height] = [2 * width, 2 * height];
+    made.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * height);
+    const blob = await new Promise((resolve) => made.toBlob(resolve, "image/png"));
+    if (!blob) throw new Error(`the browser makes no picture of ${made.width} × ${made.height} pixels`);
+    return blob;
   }
 
   const DO = {
     fit: () => shown.fit(), in: () => shown.zoom(1.25), out: () => shown.zoom(0.8),
     play, back: () => goTo(at - 1), on: () => goTo(at + 1), follow: setFollows, table: () => setTable(!isTable),
-    open: openAll, close: () => shown.begin(), svg: saveSvg, png: savePng, dark: () => root.classList.toggle("dark"),
+    open: openAll, close: () => shown.begin(), svg: () => saveAs("svg", svgOf), png: () => saveAs("png", pngOf), dark: () => root.classList.toggle("dark"),
   };
   const KEYS = {
     ArrowLeft: DO.back, ArrowRight: DO.on, ArrowUp: () => goTo(at, round - 1), ArrowDown: () => goTo(at, round + 1),
@@ -231,7 +264,7 @@ function explore(root, data, ask) {
   root.tabIndex = 0;
   root.setAttribute("role", "application");
   root.setAttribute("aria-label", `dataflow ${data.name}`);
-  root.innerHTML = html`<header><b>${data.name}</b>
+  root.innerHTML = html`<header><b title="${data.name}">${data.name}</b>
     <span class="times"><button data-do="back" title="the time before: ←" aria-label="the time before">◀</button><button data-do="on" title="the next time: →" aria-label="the next time">▶</button><button data-do="play" title="space">play</button>
     <input type="range" min="0" max="${moments.length - 1}" aria-label="time"><output aria-live="polite"></output></span>
     <input type="search" placeholder="find  /" aria-label="find operators by name, column, kind or line">
@@ -265,10 +298,10 @@ function explore(root, data, ask) {
   bar.addEventListener("click", (event) => DO[event.target.dataset.do]?.());
   strip.addEventListener("click", (event) => {
     const to = event.target.closest("[data-round]");
-    if (to) goTo(at, Number(to.dataset.round) === round ? -1 : Number(to.dataset.round));
+    if (to) goTo(at, to.getAttribute("aria-pressed") === "true" ? -1 : Number(to.dataset.round));
   });
   const pressed = (event) => {
-    const to = event.target.closest("[data-choose], [data-go], [data-sort], [data-only], [data-open]");
+    const to = event.target.closest(PRESSED);
     if (!to) return;
     if (to.dataset.go === "-1") {
       asked = JSON.parse(to.dataset.time);

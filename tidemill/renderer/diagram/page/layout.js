@@ -10,7 +10,7 @@ const ARROW = 12;
 const CURVE = 26;
 const TRACK = 9;
 const PAD = 16;
-const TITLE = 14; // how far a title stands out of its border
+const TITLE = 36; // how high a title is where it is highest, of those that can be read
 const LARGE = 400; // elements from which on fewer sweeps have to do
 
 function layoutOf(inside, sizes, down) {
@@ -80,7 +80,7 @@ function layoutOf(inside, sizes, down) {
   if (hasBorder && down) { // the title is on the border, beside what enters
     const begins = Math.min(title, ...rows[0].map((e) => e.center - e.across / 2));
     left = Math.max(left, (rows[0].length ? title + 14 : 0) - begins);
-  } else if (hasBorder) left += TITLE / 2;
+  } else if (hasBorder) left += TITLE + 4 - PAD;
   left = Math.round(left);
   let across = left + Math.max(0, ...all.map((e) => e.center + e.across / 2));
   if (hasBorder) across = Math.max(across + PAD, down ? title + 30 : 0);

@@ -4,6 +4,7 @@
 // picture(canvas, map, data, tree, told) draws `data` (written by explorer_page.py). `told.clicked(id)` is told what was
 // clicked, or null. What it shows of a moment is up to who calls `paint`.
 
+const NOT_IN_XML = /[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // halves of letters too
 const LEAST_LETTERS = 11;
 const WIDEST = 210;
 const MOST_FLOWING = 60; // edges along which a flow is drawn: with more, browsers paint nothing else
@@ -60,8 +61,9 @@ function picture(canvas, map, data, tree, told) {
     if (widthOf(text, size, isBold) <= room) return text;
     const whole = text.lastIndexOf(" · ");
     if (whole > 0) return clipped(text.slice(0, whole), size, room, isBold);
-    const letters = Math.floor((text.length * (room - size)) / widthOf(text, size, isBold));
-    return letters < 2 ? "" : `${text.slice(0, letters).trimEnd()}…`;
+    const letters = [...text];
+    const most = Math.floor((letters.length * (room - size)) / widthOf(text, size, isBold));
+    return most < 2 ? "" : `${letters.slice(0, most).join("").trimEnd()}…`;
   }
 
   function titleOf(id) {
@@ -104,8 +106,9 @@ function picture(canvas, map, data, tree, told) {
     return { width: Math.round(Math.max(hasFigures ? 130 : 100, Math.min(WIDEST, wide))), height, label };
   }
 
+  // How wide a title is where it is widest, of those that can be read: its letters get no smaller on the screen.
   function titleWidth(group) {
-    return Math.round(Math.min(WIDEST, widthOf(`▾ ${titleOf(group.id)}`, 12, true) + 18));
+    return Math.round(Math.min(WIDEST, (widthOf(`▾ ${titleOf(group.id)}`, LEAST_LETTERS, true) + 14) / READABLE));
   }
 
   // Write in every box as much as there is room for at a scale.
@@ -118,7 +121,7 @@ function picture(canvas, map, data, tree, told) {
     for (const text of drawn.counts.values()) text.setAttribute("font-size", size);
   }
 
-  // A title begins where its box does, and may be as long as most of that.
+  // A title begins where its box does, and may be as long as most of that, or up to what enters beside it.
   function writeTitle({ text, rect, title, x, y, room }, scale) {
     const size = Math.max(LEAST_LETTERS, 12 * scale);
     text.textContent = clipped(title, size, room * scale - 14, true);
@@ -189,7 +192,7 @@ function picture(canvas, map, data, tree, told) {
     const layers = ["frames", "edges", "boxes"].map((name) => make("g", { class: name }, scene));
     drawn = { scene, boxes: new Map(), frames: [], edges: [], counts: new Map(), size: found.size };
     drawInside(found.layout, 0, 0, 0, layers);
-    canvas.replaceChildren(scene);
+    rewrite(canvas, canvas.closest(".tidemill"), () => canvas.replaceChildren(scene));
     views.show(scene, found.size);
     write(views.now().scale);
     if (painted) paint(painted);
@@ -215,7 +218,8 @@ function picture(canvas, map, data, tree, told) {
     const text = make("text", { "text-anchor": "middle", class: "name" }, title);
     const at = rectangleOf(u + tu, v + tv, ta, tl);
     const around = rectangleOf(u + border.u, v + border.v, border.across, border.along);
-    const room = Math.max(at.width, 0.8 * around.width);
+    const beside = layout.boxes.filter((box) => down && box.pinned < 0).map((box) => u + box.u - at.x - 4);
+    const room = Math.min(0.8 * around.width, ...beside);
     drawn.frames.push({ id, text, rect, title: `▾ ${titleOf(id)}`, room, around, x: at.x, y: at.y + at.height / 2 });
   }
 
@@ -418,7 +422,7 @@ function picture(canvas, map, data, tree, told) {
     copy.removeAttribute("class");
     for (const [name, value] of Object.entries({ xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}` })) copy.setAttribute(name, value);
     copy.insertBefore(make("rect", { width, height, fill: getComputedStyle(canvas.closest(".tidemill")).backgroundColor }), copy.firstChild);
-    return { text: new XMLSerializer().serializeToString(copy), width, height };
+    return { text: new XMLSerializer().serializeToString(copy).replace(NOT_IN_XML, "\ufffd"), width, height };
   }
 
   begin();

@@ -20,6 +20,22 @@ function round1(n) {
   return Math.round(n * 10) / 10;
 }
 
+const PRESSED = "[data-choose], [data-go], [data-sort], [data-only], [data-open], [data-round]";
+
+// Rewrite what is in a part of the page. What had the focus has it afterwards, or where that is gone, the page: keys go on.
+function rewrite(place, page, write) {
+  const had = place.getRootNode().activeElement;
+  if (had === place || !place.contains(had)) {
+    write();
+    return;
+  }
+  const keyOf = (element) => JSON.stringify((element.closest(PRESSED) ?? element).dataset);
+  const key = keyOf(had);
+  write();
+  const same = [...place.querySelectorAll(had.tagName)].find((element) => keyOf(element) === key);
+  (same ?? page).focus({ preventScroll: true });
+}
+
 function viewOf(canvas, map, told) {
   "use strict";
   const life = new AbortController(); // what is heard of the window is heard until then

@@ -1,10 +1,11 @@
-// The explorer as a widget: what it asks goes to the kernel, whose answers come back by number.
+// The explorer as a widget: what it asks goes to the kernel, whose answers come back by number, to all views of the widget.
 
 function render({ model, el }) {
   const root = document.createElement("div");
   root.style.height = `min(${model.get("height")}px, 70vh)`;
   el.appendChild(root);
   const waiting = new Map();
+  const view = Math.random().toString(36).slice(2);
   let asked = 0;
   const answered = (message) => {
     waiting.get(message.number)?.(message.answer);
@@ -12,8 +13,9 @@ function render({ model, el }) {
   };
   model.on("msg:custom", answered);
   const ask = (id, time) => new Promise((resolve) => {
-    waiting.set(++asked, resolve);
-    model.send({ number: asked, id, time });
+    const number = `${view}.${++asked}`;
+    waiting.set(number, resolve);
+    model.send({ number, id, time });
   });
   const shown = explore(root, JSON.parse(model.get("data")), ask);
   return () => {
