@@ -72,7 +72,8 @@ FIRST: Final = (
 FAMILIES: Final = {
     "choice": "Choices", "numbers": "Numbers", "trigonometry": "Angles and logarithms", "text": "Text",
     "text_forms": "Forms of text", "dates": "Dates and times", "date_formats": "Dates and times as text",
-    "lists": "Lists", "structs": "Structs", "from_json": "JSON", "hashing": "Hashes and digits", "tries": "NULL for errors",
+    "lists": "Lists", "structs": "Structs", "from_json": "JSON", "hashing": "Hashes and digits",
+    "tries": "NULL for errors",
 }  # fmt: skip
 CODE: Final = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)`(?!`)")
 
