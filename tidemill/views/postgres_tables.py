@@ -14,7 +14,7 @@ from tidemill.errors import ViewError
 from tidemill.views.databases import DatabaseTable, quoted
 from tidemill.views.postgres_feed import PostgresFeed
 
-_SESSION: Final = "-c TimeZone=UTC -c DateStyle=ISO -c extra_float_digits=1"
+_SESSION: Final = "SET LOCAL TimeZone TO 'UTC'; SET LOCAL DateStyle TO 'ISO'; SET LOCAL extra_float_digits TO 1"
 _TYPES: Final[list[tuple[Callable[[pa.DataType], bool], str]]] = [
     (pa.types.is_boolean, "boolean"),
     (lambda t: t in {pa.int8(), pa.int16(), pa.uint8()}, "smallint"),
@@ -53,7 +53,8 @@ class _Postgres(PostgresFeed, DatabaseTable):
     def _transaction(self) -> Iterator[Any]:
         library = _library()
         try:
-            with library.connect(self._conninfo, options=_SESSION) as connection:
+            with library.connect(self._conninfo) as connection:
+                connection.execute(_SESSION)  # not as options, which the user may have given
                 yield connection
         except library.Error as error:
             msg = f"{self}: {error}"
