@@ -177,6 +177,37 @@ def test_a_table_that_is_gone_or_made_otherwise_is_written_whole(tmp_path, table
         ]
 
 
+@pytest.mark.parametrize("write", ["merge", "changelog"])
+def test_a_table_that_two_jobs_write_holds_what_the_last_one_does(tmp_path, table, write):
+    def refreshed(state, amount):
+        rows = pa.table({"id": [1, 2], "amount": [amount, amount + 1]})
+        with tm.Views(tmp_path / state) as views:
+            source = views.source("rows", tm.snapshot(lambda: rows), key="id")
+            views.view("rows", source, to=table("rows"), key="id", write=write)
+            views.refresh()
+            assert not views.refresh().is_new
+        found = Counter()
+        for row in table("rows")().to_pylist():
+            found[row["id"], row["amount"]] += -1 if row.get("_change") == "delete" else 1
+        assert +found == Counter([(1, amount), (2, amount + 1)])
+
+    for state, amount in [("one", 10), ("two", 20), ("one", 30), ("one", 40), ("two", 50), ("one", 60)]:
+        refreshed(state, amount)
+
+
+@pytest.mark.slow
+def test_options_that_the_user_gives_stay(tmp_path, server, monkeypatch):
+    run_sql(tm.postgres(server, "x"), "CREATE SCHEMA elsewhere")
+    rows = pa.table({"at": [dt.datetime(2024, 1, 2)]})
+    with tm.Views(tmp_path / "state") as views:
+        to = tm.postgres(f"{server} options='-c search_path=elsewhere'", "given")
+        views.view("given", views.source("given", tm.snapshot(lambda: rows)), to=to)
+        views.refresh()
+    assert tm.postgres(server, "elsewhere.given")().to_pylist() == rows.to_pylist()
+    monkeypatch.setenv("PGOPTIONS", "-c search_path=elsewhere -c DateStyle=German")
+    assert tm.postgres(server, "given")().to_pylist() == rows.to_pylist()
+
+
 VALUES = {
     "b": [True, None, False],
     "i": pa.array([1, None, -(2**31)], pa.int32()),

@@ -77,9 +77,11 @@ class _FileTable(Source, Sink):
         if path.suffix == ".parquet" and not glob.has_magic(self._pattern) and CHANGE not in rows.column_names:
             self._put(path, rows, owner, number)
         elif not path.suffix and not glob.has_magic(self._pattern) and CHANGE in rows.column_names:
-            self._put(path / f"steps-{0:010}-{number:010}.parquet", rows, owner, number)  # in the place of all before
-            for file in self._log(covered=True):
-                file.path.unlink()
+            stays = path / f"steps-{0:010}-{number:010}.parquet"
+            self._put(stays, rows, owner, number)
+            for file in (*self._log(), *self._log(covered=True)):  # beyond it are those of a state that is no more
+                if file.path != stays:
+                    file.path.unlink()
         else:
             msg = (
                 f"{self}: a view is written to one Parquet file, such as out/by_region.parquet, and its changelog to a "
