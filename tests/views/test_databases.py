@@ -264,6 +264,53 @@ def test_a_file_of_duckdb_that_is_not_one_is_refused(tmp_path):
     assert tm.duckdb(tmp_path / "y.duckdb", "a.t")().to_pylist() == [{"x": 1}]
 
 
+def test_a_database_of_duckdb_in_memory_is_refused():
+    for path in ("", ":memory:", ":memory:shop"):
+        with pytest.raises(ViewError, match="in memory is gone .* expected the path of a file"):
+            tm.duckdb(path, "t")
+
+
+def test_keys_that_are_lists_are_not_merged_by(tmp_path):
+    rows = pa.table({"k": [[1], [2]], "v": [1, 2]})
+    with tm.Views(tmp_path / "state") as views:
+        source = views.source("x", tm.snapshot(lambda: rows))
+        with pytest.raises(ViewError, match="write='merge' by the lists or structs k: give a key of plain values"):
+            views.view("x", source, to=tm.duckdb(tmp_path / "x.duckdb", "t"), key="k", write="merge")
+        views.view("x", source, to=tm.duckdb(tmp_path / "x.duckdb", "t"), key="k")
+        views.refresh()
+        rows = pa.table({"k": [[1], [2]], "v": [1, 3]})
+        assert views.refresh().views["x"].way == "overwrite"
+        assert "overwrite" in views.explain()
+        assert "merge 0" not in views.explain()
+    assert sorted(tm.duckdb(tmp_path / "x.duckdb", "t")()["v"].to_pylist()) == [1, 3]
+
+
+def test_passwords_are_not_told_and_what_is_no_conninfo_is_refused():
+    pytest.importorskip("psycopg")
+    told = repr(tm.postgres("host=db password=one sslpassword=two", "t"))
+    assert told == "postgres('host=db', 't')"
+    assert "one" not in repr(tm.postgres("postgresql://me:one@db/shop?sslpassword=two", "t"))
+    with pytest.raises(ViewError, match=r"tm.postgres\(..., 't'\): expected what psycopg takes, .*nothing"):
+        tm.postgres("nothing", "t")
+
+
+@pytest.mark.slow
+def test_values_that_arrow_does_not_have_are_refused_with_what_to_do(server, tmp_path):
+    moments = tm.postgres(server, "moments")
+    run_sql(moments, "CREATE TABLE {} (id bigint PRIMARY KEY, at timestamp)")
+    with tm.Views(tmp_path / "state") as views:
+        views.view("moments", views.source("moments", moments, key="id"))
+        views.refresh()
+        run_sql(moments, "INSERT INTO {} VALUES (1, 'infinity')")
+        with pytest.raises(ViewError, match=r"postgres\(.*such as 'infinity' .*: have the column as text, or NULL"):
+            views.refresh()
+    with pytest.raises(ViewError, match=r"postgres\(.*such as 'infinity' .*: have the column as text, or NULL"):
+        moments()
+    run_sql(tm.postgres(server, "arrays"), "CREATE TABLE {} (many numeric(9, 2)[])")
+    with pytest.raises(ViewError, match=r"column 'many' is of type numeric\(9,.*\)\[\], which is not read: cast it"):
+        tm.postgres(server, "arrays")()
+
+
 @pytest.mark.slow
 def test_columns_that_postgres_has_no_type_for_are_named(tmp_path, server):
     pq.write_table(pa.table({"x": [[1]]}), tmp_path / "x.parquet")

@@ -141,3 +141,17 @@ def test_other_columns_are_refused(lake):
         views.view("sums", rows.select("id"), to=tm.iceberg("shop.sums", catalog="lake", **lake.where))
         with pytest.raises(ViewError, match="has the columns region, total, and the view id: give it another table"):
             views.refresh()
+
+
+def test_other_types_and_names_without_a_namespace_are_refused(lake):
+    lake.orders.append(orders((1, "north", 1)))
+    with lake.views() as views:
+        views.refresh()
+    with tm.Views(lake.folder / "other") as views:
+        rows = views.source("orders", tm.iceberg("shop.orders", catalog="lake", **lake.where))
+        sums = rows.select("region", total="'many'")
+        views.view("sums", sums, to=tm.iceberg("shop.sums", catalog="lake", **lake.where))
+        with pytest.raises(ViewError, match=r"(?s)does not take the view: .*total.*give it another table"):
+            views.refresh()
+    with pytest.raises(ViewError, match=r"iceberg\('sums', .*expected a name with that of its namespace"):
+        tm.iceberg("sums", catalog="lake")

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tidemill.renderer.durable.changelog_files import ChangeFile
 
 _FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
-_MARK: Final = b"tidemill.views"
 
 
 class _FileTable(Source, Sink):
@@ -65,11 +64,13 @@ class _FileTable(Source, Sink):
     def refresh(self, owner: str) -> int | None:
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
+        from tidemill.renderer.durable.changelog_files import WRITTEN_BY  # noqa: PLC0415 - as above
+
         files = self._log()
         path = files[-1].path if files else Path(self._pattern)
         if not path.is_file():
             return None
-        mark = json.loads((pq.read_schema(path).metadata or {}).get(_MARK, b"null"))
+        mark = json.loads((pq.read_schema(path).metadata or {}).get(WRITTEN_BY, b"null"))
         return mark["refresh"] if mark and mark["owner"] == owner else None
 
     def overwrite(self, rows: pa.Table, owner: str, number: int) -> None:
@@ -108,9 +109,11 @@ class _FileTable(Source, Sink):
     def _put(path: Path, rows: pa.Table, owner: str, number: int) -> None:
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
+        from tidemill.renderer.durable.changelog_files import WRITTEN_BY  # noqa: PLC0415 - as above
+
         mark = json.dumps({"owner": owner, "refresh": number})
         path.parent.mkdir(parents=True, exist_ok=True)
-        put_in_place(path, lambda file: pq.write_table(rows.replace_schema_metadata({_MARK: mark}), file))
+        put_in_place(path, lambda file: pq.write_table(rows.replace_schema_metadata({WRITTEN_BY: mark}), file))
 
     def _paths(self) -> list[str]:
         pattern = f"{self._pattern}/**/*.*" if Path(self._pattern).is_dir() else self._pattern

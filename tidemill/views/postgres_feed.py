@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import functools
 import struct
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -44,7 +44,7 @@ class PostgresFeed(Source):
     needs_key = True
 
     @abc.abstractmethod
-    def _transaction(self) -> AbstractContextManager[Any]:
+    def _transaction(self) -> contextlib.AbstractContextManager[Any]:
         """Return a connection in a transaction."""
 
     @abc.abstractmethod
@@ -84,7 +84,7 @@ class PostgresFeed(Source):
             if last is None:
                 return int(now)
             commits = self._peek(connection, last, where=f"WHERE get_byte(data, 0) = {_COMMIT}")
-            found = max([last, *(_committed(data) for data in commits)])
+            found = max([int(last), *(_committed(data) for data in commits)])
             self._idle = int(now) if found == last else 0
             return found
 
@@ -120,8 +120,10 @@ class PostgresFeed(Source):
             for transaction in _transactions(self._peek(connection, since), since, until):
                 last.update(self._by_key(transaction))
         went = [dict(zip(self._key, key, strict=True)) for key, row in last.items() if row is None]
-        yield _typed(went, whole.schema), -1
-        yield _typed([row for row in last.values() if row is not None], whole.schema), 1
+        with self._readable():
+            gone, there = (_typed(rows, whole.schema) for rows in (went, [row for row in last.values() if row]))
+        yield gone, -1
+        yield there, 1
 
     def forget(self, until: Version) -> None:
         with self._transaction() as connection:
@@ -227,6 +229,18 @@ class PostgresFeed(Source):
             )
             raise ViewError(msg)
         return row
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Say of values that Arrow does not take which table they are in, and what to do."""
+        try:
+            yield
+        except pa.ArrowException as error:
+            msg = (
+                f"{self}: PostgreSQL has a value that Arrow does not, such as 'infinity' for a date or a year beyond "
+                f"9999: {error}: have the column as text, or NULL in its place"
+            )
+            raise ViewError(msg) from error
 
     def _lost(self, what: str) -> ViewError:
         return ViewError(f"{self}: {what}: read the table anew with views.refresh(full=True)")

@@ -55,6 +55,14 @@ class DeclaredView:
         if self.write == "merge" and not self.key:
             msg = f"{where}: write='merge' needs key=[...], the columns that tell its rows apart"
             raise ViewError(msg)
+        if self.write == "merge" and self._nested_keys():
+            told = ", ".join(self._nested_keys())
+            msg = f"{where}: write='merge' by the lists or structs {told}: give a key of plain values, or write='auto'"
+            raise ViewError(msg)
+
+    def _nested_keys(self) -> list[str]:
+        """Return the columns of its key that have values within values, by which rows are not merged."""
+        return [f.name for f in self.collection.schema if f.name in self.key and pa.types.is_nested(f.dtype.arrow)]
 
     def costs(self, rows: int, changed: int, paces: Mapping[str, float]) -> dict[str, float]:
         """Return the ways that it may be written by, with about how many seconds each takes, by those it took last."""
@@ -63,7 +71,8 @@ class DeclaredView:
         if self.write != "auto":
             ways: list[str] = [self.write]
         else:
-            ways = ["overwrite", *(["merge"] if self.key and "merge" in self.to.ways else [])]
+            can_merge = self.key and "merge" in self.to.ways and not self._nested_keys()
+            ways = ["overwrite", *(["merge"] if can_merge else [])]
         return {way: self.to.seconds(way, rows, changed) * paces.get(way, 1.0) for way in ways}
 
     def repeated_keys(self) -> Collection:
