@@ -84,7 +84,7 @@ class PostgresFeed(Source):
             if last is None:
                 return int(now)
             commits = self._peek(connection, last, where=f"WHERE get_byte(data, 0) = {_COMMIT}")
-            found = max([int(last), *(_committed(data) for data in commits)])
+            found: int = max([last, *(_committed(data) for data in commits)])
             self._idle = int(now) if found == last else 0
             return found
 
