@@ -26,6 +26,8 @@ _FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".json
 class _FileTable(Source, Sink):
     """Files that match a pattern, or one to be written: see `files`."""
 
+    keeps_logs = False  # the names of somebody else's files may stand for those that would come
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._pattern = os.fspath(path)
         self.ways = frozenset({"overwrite" if Path(path).suffix else "changelog"})

@@ -129,9 +129,10 @@ def write(view: DeclaredView, due: Due, was: Written | None) -> Written:
             if not changed:
                 return attrs.evolve(done, sink=was.sink, number=was.number, paces=paces)
             costs = view.costs(rows, changed, paces)
-    if view.write == "changelog" and "changelog" not in costs and reached is not None and not due.is_asked:
-        log = to.rows()
-        if {CHANGE, REFRESH} <= set(log.column_names):
+    has_log = reached is not None or (to.keeps_logs and was is not None and was.said == said)
+    if view.write == "changelog" and "changelog" not in costs and has_log and not due.is_asked:
+        log = _log(to)
+        if log is not None and {CHANGE, REFRESH} <= set(log.column_names):
             due = attrs.evolve(due, changes=_beyond(view, log, due.contents()))
             done = attrs.evolve(done, changed=due.changes.num_rows)
             costs = {"changelog": 0.0}
@@ -153,6 +154,14 @@ def _write(view: DeclaredView, to: Sink, way: str, due: Due) -> None:
         if view.write == "changelog":
             table = _logged(table.append_column(DIFF, pa.repeat(1, table.num_rows)), due.number)
         to.overwrite(table, *to_whom)
+
+
+def _log(to: Sink) -> pa.Table | None:
+    """Return what is in a changelog, None where it is not there any more."""
+    try:
+        return to.rows()
+    except ViewError:
+        return None
 
 
 def _beyond(view: DeclaredView, log: pa.Table, now: pa.Table) -> pa.Table:
