@@ -41,6 +41,8 @@ class PostgresFeed(Source):
     _table: str
     _idle = 0
     """A place in the log up to which nothing is of this table, beyond what the last refresh read."""
+    _kept = 0
+    """Where the slot was when it was looked at last."""
     needs_key = True
 
     @abc.abstractmethod
@@ -126,6 +128,8 @@ class PostgresFeed(Source):
         yield there, 1
 
     def forget(self, until: Version) -> None:
+        if max(until, self._idle - _LOG_FILE) <= self._kept:  # most refreshes with nothing new
+            return
         with self._transaction() as connection:
             query = "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = %s"
             for (kept,) in connection.execute(query, [self._slot]).fetchall():
@@ -147,7 +151,7 @@ class PostgresFeed(Source):
         """Return up to where the slot may be, for whoever has read up to a version."""
         path = self._folder / "passed_over"
         version, place = map(int, path.read_text().split()) if path.exists() else (0, 0)
-        return max(since, place if since >= version else 0)
+        return max(int(since), place if since >= version else 0)
 
     def _missing(self, connection: Any) -> str:
         """Return what of the publication and the slot is not there, if anything."""
@@ -166,6 +170,7 @@ class PostgresFeed(Source):
             raise self._lost(missing)
         query = "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = %s"
         ((kept,),) = connection.execute(query, [self._slot]).fetchall()
+        self._kept = kept
         if kept > self._passed_over(since):
             what = f"the replication slot {self._slot} is beyond what was read, as if the state were an older copy"
             raise self._lost(what)
