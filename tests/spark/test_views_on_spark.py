@@ -1,5 +1,6 @@
 """Views over tables with a run on Spark, and Spark reading their changelogs."""
 
+import shutil
 from collections import Counter
 
 import pyarrow as pa
@@ -83,6 +84,22 @@ def test_spark_reads_a_changelog_as_a_batch_and_as_a_stream(lake, spark):
     assert Counter(map(tuple, spark.read.format("tidemill_changelog").load(str(lake / "log")).collect())) == expected
     refreshed(lake, full=["log"])
     with pytest.raises(Exception, match="was begun anew, or merged"):
+        streamed(spark, lake)
+
+
+@pytest.mark.parametrize("refreshes", [1, 4])
+def test_a_stream_over_a_changelog_begun_anew_is_refused(lake, spark, refreshes):
+    tm.register_changelog(spark)
+    for _ in range(2):
+        refreshed(lake)
+        write_deltalake(lake / "orders", orders((9, "west", 1)), mode="append")
+    assert streamed(spark, lake).total() == 4
+    shutil.rmtree(lake / "state")
+    shutil.rmtree(lake / "log")
+    for i in range(refreshes):  # to fewer steps than were read, and to more, whose files are each beyond those
+        refreshed(lake)
+        write_deltalake(lake / "orders", orders((10 + i, "west", 1)), mode="append")
+    with pytest.raises(Exception, match="the changelog is another one than that of which step 2 was read"):
         streamed(spark, lake)
 
 

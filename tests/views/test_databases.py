@@ -177,6 +177,37 @@ def test_a_table_that_is_gone_or_made_otherwise_is_written_whole(tmp_path, table
         ]
 
 
+@pytest.mark.parametrize("write", ["merge", "changelog"])
+def test_a_table_that_two_jobs_write_holds_what_the_last_one_does(tmp_path, table, write):
+    def refreshed(state, amount):
+        rows = pa.table({"id": [1, 2], "amount": [amount, amount + 1]})
+        with tm.Views(tmp_path / state) as views:
+            source = views.source("rows", tm.snapshot(lambda: rows), key="id")
+            views.view("rows", source, to=table("rows"), key="id", write=write)
+            views.refresh()
+            assert not views.refresh().is_new
+        found = Counter()
+        for row in table("rows")().to_pylist():
+            found[row["id"], row["amount"]] += -1 if row.get("_change") == "delete" else 1
+        assert +found == Counter([(1, amount), (2, amount + 1)])
+
+    for state, amount in [("one", 10), ("two", 20), ("one", 30), ("one", 40), ("two", 50), ("one", 60)]:
+        refreshed(state, amount)
+
+
+@pytest.mark.slow
+def test_options_that_the_user_gives_stay(tmp_path, server, monkeypatch):
+    run_sql(tm.postgres(server, "x"), "CREATE SCHEMA elsewhere")
+    rows = pa.table({"at": [dt.datetime(2024, 1, 2)]})
+    with tm.Views(tmp_path / "state") as views:
+        to = tm.postgres(f"{server} options='-c search_path=elsewhere'", "given")
+        views.view("given", views.source("given", tm.snapshot(lambda: rows)), to=to)
+        views.refresh()
+    assert tm.postgres(server, "elsewhere.given")().to_pylist() == rows.to_pylist()
+    monkeypatch.setenv("PGOPTIONS", "-c search_path=elsewhere -c DateStyle=German")
+    assert tm.postgres(server, "given")().to_pylist() == rows.to_pylist()
+
+
 VALUES = {
     "b": [True, None, False],
     "i": pa.array([1, None, -(2**31)], pa.int32()),
@@ -231,6 +262,53 @@ def test_a_file_of_duckdb_that_is_not_one_is_refused(tmp_path):
     with duckdb.connect(tmp_path / "y.duckdb") as connection:
         connection.execute("CREATE SCHEMA a; CREATE TABLE a.t AS SELECT 1 AS x")
     assert tm.duckdb(tmp_path / "y.duckdb", "a.t")().to_pylist() == [{"x": 1}]
+
+
+def test_a_database_of_duckdb_in_memory_is_refused():
+    for path in ("", ":memory:", ":memory:shop"):
+        with pytest.raises(ViewError, match="in memory is gone .* expected the path of a file"):
+            tm.duckdb(path, "t")
+
+
+def test_keys_that_are_lists_are_not_merged_by(tmp_path):
+    rows = pa.table({"k": [[1], [2]], "v": [1, 2]})
+    with tm.Views(tmp_path / "state") as views:
+        source = views.source("x", tm.snapshot(lambda: rows))
+        with pytest.raises(ViewError, match="write='merge' by the lists or structs k: give a key of plain values"):
+            views.view("x", source, to=tm.duckdb(tmp_path / "x.duckdb", "t"), key="k", write="merge")
+        views.view("x", source, to=tm.duckdb(tmp_path / "x.duckdb", "t"), key="k")
+        views.refresh()
+        rows = pa.table({"k": [[1], [2]], "v": [1, 3]})
+        assert views.refresh().views["x"].way == "overwrite"
+        assert "overwrite" in views.explain()
+        assert "merge 0" not in views.explain()
+    assert sorted(tm.duckdb(tmp_path / "x.duckdb", "t")()["v"].to_pylist()) == [1, 3]
+
+
+def test_passwords_are_not_told_and_what_is_no_conninfo_is_refused():
+    pytest.importorskip("psycopg")
+    told = repr(tm.postgres("host=db password=one sslpassword=two", "t"))
+    assert told == "postgres('host=db', 't')"
+    assert "one" not in repr(tm.postgres("postgresql://me:one@db/shop?sslpassword=two", "t"))
+    with pytest.raises(ViewError, match=r"tm.postgres\(..., 't'\): expected what psycopg takes, .*nothing"):
+        tm.postgres("nothing", "t")
+
+
+@pytest.mark.slow
+def test_values_that_arrow_does_not_have_are_refused_with_what_to_do(server, tmp_path):
+    moments = tm.postgres(server, "moments")
+    run_sql(moments, "CREATE TABLE {} (id bigint PRIMARY KEY, at timestamp)")
+    with tm.Views(tmp_path / "state") as views:
+        views.view("moments", views.source("moments", moments, key="id"))
+        views.refresh()
+        run_sql(moments, "INSERT INTO {} VALUES (1, 'infinity')")
+        with pytest.raises(ViewError, match=r"postgres\(.*such as 'infinity' .*: have the column as text, or NULL"):
+            views.refresh()
+    with pytest.raises(ViewError, match=r"postgres\(.*such as 'infinity' .*: have the column as text, or NULL"):
+        moments()
+    run_sql(tm.postgres(server, "arrays"), "CREATE TABLE {} (many numeric(9, 2)[])")
+    with pytest.raises(ViewError, match=r"column 'many' is of type numeric\(9,.*\)\[\], which is not read: cast it"):
+        tm.postgres(server, "arrays")()
 
 
 @pytest.mark.slow

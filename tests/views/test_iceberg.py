@@ -141,3 +141,39 @@ def test_other_columns_are_refused(lake):
         views.view("sums", rows.select("id"), to=tm.iceberg("shop.sums", catalog="lake", **lake.where))
         with pytest.raises(ViewError, match="has the columns region, total, and the view id: give it another table"):
             views.refresh()
+
+
+def test_a_changelog_whose_snapshots_expired_is_gone_on_with(lake):
+    lake.orders.append(orders((1, "north", 1)))
+    with lake.views() as views:
+        views.refresh()
+        lake.orders.append(orders((2, "south", 2)))
+        views.refresh()
+        log = lake.catalog.load_table("shop.log")
+        log.overwrite(log.scan().to_arrow())  # stands for upkeep, which leaves the rows as they are
+        log = lake.catalog.load_table("shop.log")
+        current = log.current_snapshot().snapshot_id
+        old = [snapshot.snapshot_id for snapshot in log.snapshots() if snapshot.snapshot_id != current]
+        log.maintenance.expire_snapshots().by_ids(old).commit()
+        before = lake.rows("log")
+        views.refresh()
+        assert lake.rows("log") == before
+        lake.orders.append(orders((3, "west", 3)))
+        views.refresh()
+        assert lake.rows("log") - before == Counter([(3, "west", 3, "insert", 4)])
+        lake.check()
+        assert not views.refresh().is_new
+
+
+def test_other_types_and_names_without_a_namespace_are_refused(lake):
+    lake.orders.append(orders((1, "north", 1)))
+    with lake.views() as views:
+        views.refresh()
+    with tm.Views(lake.folder / "other") as views:
+        rows = views.source("orders", tm.iceberg("shop.orders", catalog="lake", **lake.where))
+        sums = rows.select("region", total="'many'")
+        views.view("sums", sums, to=tm.iceberg("shop.sums", catalog="lake", **lake.where))
+        with pytest.raises(ViewError, match=r"(?s)does not take the view: .*total.*give it another table"):
+            views.refresh()
+    with pytest.raises(ViewError, match=r"iceberg\('sums', .*expected a name with that of its namespace"):
+        tm.iceberg("sums", catalog="lake")

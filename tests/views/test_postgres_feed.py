@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import shutil
 
 import pytest
 from hypothesis import given, settings
@@ -38,6 +39,9 @@ class Shop:
             rows = sorted(views.snapshot("orders"))
         assert rows == sorted(self.run("SELECT * FROM {}").fetchall())
         return done
+
+    def slot(self):
+        return (self.folder / f"state-{self.name}" / "sources" / "orders" / "slot").read_text()
 
     def close(self):
         self.connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active")
@@ -135,7 +139,7 @@ def test_what_was_read_is_not_kept_by_the_server(shop):
     shop.refreshed()
     shop.run("UPDATE {} SET amount = 2")
     shop.refreshed()
-    slot = next((shop.folder / f"state-{shop.name}" / "sources" / "orders").glob("slot")).read_text()
+    slot = shop.slot()
     peek = "SELECT count(*) FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, 'proto_version', '1', 'publication_names', %s)"
     assert shop.connection.execute(peek, [slot, slot]).fetchone() == (0,)
 
@@ -163,7 +167,7 @@ def test_what_cannot_be_followed_is_refused_with_the_way_out(shop):
     shop.connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
     with (
         shop.views() as views,
-        pytest.raises(ViewError, match=r"the replication slot tidemill_\w+ is gone: .*full=True"),
+        pytest.raises(ViewError, match=r"the replication slot tidemill_\w+ is gone, or .*full=True"),
     ):
         views.refresh()
     shop.refreshed(full=True)
@@ -191,9 +195,142 @@ def test_another_key_than_the_tables_is_refused(server, tmp_path):
     shop.run("INSERT INTO {} VALUES (1, 'north', 1, true)")
     try:
         with shop.views(key="region") as views:
+            with pytest.raises(ViewError, match=r"its replica identity is \(id\), the key \(region\)"):
+                views.refresh()
+            shop.run("ALTER TABLE {} REPLICA IDENTITY FULL")
             views.refresh()
+            shop.run("ALTER TABLE {} REPLICA IDENTITY DEFAULT")
             shop.run("UPDATE {} SET amount = 2")
             with pytest.raises(ViewError, match=r"its replica identity is \(id\), the key \(region\)"):
                 views.refresh()
     finally:
         shop.close()
+
+
+def test_a_table_that_nobody_can_follow_is_not_published(server, tmp_path, monkeypatch):
+    shop = Shop(server, tmp_path, "NOTHING")
+    shop.run("INSERT INTO {} VALUES (1, 'north', 1, true)")
+    published = "SELECT count(*) FROM pg_publication_rel WHERE prrelid = '{}'::regclass"
+    try:
+        with shop.views() as views, pytest.raises(ViewError, match=r"its replica identity is \(\), the key \(id\)"):
+            views.refresh()
+        shop.run("UPDATE {} SET amount = 2")  # is not refused by the server
+        shop.run("ALTER TABLE {} REPLICA IDENTITY DEFAULT")
+        with monkeypatch.context() as full, shop.views() as views:
+            full.setattr("tidemill.views.postgres_feed._CREATE_SLOT", "SELECT 1 / 0 FROM (SELECT %s) AS q")
+            with pytest.raises(ViewError, match="division by zero"):
+                views.refresh()
+        assert shop.run(published).fetchone() == (0,)
+        shop.refreshed()
+        assert shop.run(published).fetchone() == (1,)
+    finally:
+        shop.close()
+
+
+@pytest.mark.parametrize("made", ["table", "publication"])
+def test_what_was_made_anew_is_followed_after_a_full_refresh(shop, made):
+    shop.run("INSERT INTO {} VALUES (1, 'north', 1, true)")
+    shop.refreshed()
+    if made == "table":
+        shop.run("DROP TABLE {}")
+        shop.run("CREATE TABLE {} (id bigint PRIMARY KEY, region text, amount numeric(9, 2), paid boolean)")
+    else:
+        shop.connection.execute(f"DROP PUBLICATION {shop.slot()}")
+    shop.run("INSERT INTO {} VALUES (2, 'north', 1, true)")
+    with shop.views() as views, pytest.raises(ViewError, match=r"the publication .* is gone, or has .*full=True"):
+        views.refresh()
+    shop.refreshed(full=True)
+    shop.run("INSERT INTO {} VALUES (3, 'north', 1, true)")
+    shop.run("DELETE FROM {} WHERE id < 3")
+    assert shop.refreshed().is_new
+
+
+def test_keys_may_be_two_rows_within_a_transaction(server, tmp_path):
+    shop = Shop(server, tmp_path, "FULL")
+    try:
+        shop.run("ALTER TABLE {0} DROP CONSTRAINT {0}_pkey, ADD PRIMARY KEY (id) DEFERRABLE INITIALLY DEFERRED")
+        shop.run("INSERT INTO {} SELECT g, 'same', 1, true FROM generate_series(1, 3) AS g")
+        shop.refreshed()
+        shop.run("UPDATE {} SET id = id + 1")  # of equal rows
+        shop.refreshed()
+        shop.run("UPDATE {} SET amount = id")
+        shop.refreshed()
+        shop.run("UPDATE {} SET id = 6 - id")  # of different ones
+        shop.refreshed()
+        shop.run("BEGIN; UPDATE {0} SET id = id + 1; DELETE FROM {0} WHERE id = 4; COMMIT")
+        shop.refreshed()
+    finally:
+        shop.close()
+
+
+def test_generated_columns_are_refused_and_may_be_left_out(server, tmp_path):
+    shop = Shop(server, tmp_path)
+    shop.run("ALTER TABLE {} ADD COLUMN twice numeric(9, 2) GENERATED ALWAYS AS (amount * 2) STORED")
+    try:
+        with pytest.raises(ViewError, match=r"does not send the generated columns twice: .*schema="):
+            shop.views()
+        table, columns = tm.postgres(server, shop.name), {"id": "int64", "amount": "decimal(9, 2)"}
+        with tm.Views(tmp_path / "some") as views:
+            views.view("rows", views.source("rows", table, key="id", schema=columns))
+            for n in range(2):
+                shop.run(f"INSERT INTO {{}} (id, amount) VALUES ({n}, {n})")
+                views.refresh()
+            assert sorted(views.snapshot("rows")) == [(0, 0), (1, 1)]
+        with tm.Views(tmp_path / "all") as views:
+            views.view("rows", views.source("rows", table, key="id", schema={**columns, "twice": "decimal(9, 2)"}))
+            with pytest.raises(ViewError, match="no column 'twice'"):
+                views.refresh()
+    finally:
+        shop.close()
+
+
+def test_a_state_that_is_an_older_copy_is_refused(shop):
+    shop.run("INSERT INTO {} VALUES (1, 'north', 1, true)")
+    shop.refreshed()
+    state = shop.folder / f"state-{shop.name}"
+    shutil.copytree(state, shop.folder / "copy")
+    shop.run("INSERT INTO {} VALUES (2, 'north', 1, true)")
+    shop.refreshed()
+    shutil.rmtree(state)
+    shutil.copytree(shop.folder / "copy", state)
+    with shop.views() as views, pytest.raises(ViewError, match=r"is beyond what was read, .*full=True"):
+        views.refresh()
+    shop.refreshed(full=True)
+    shop.run("INSERT INTO {} VALUES (3, 'north', 1, true)")
+    assert shop.refreshed().read == {"orders": 1}
+
+
+def test_a_slot_made_anew_by_a_full_refresh_that_was_killed_is_refused(shop, monkeypatch):
+    shop.run("INSERT INTO {} VALUES (1, 'north', 1, true)")
+    shop.refreshed()
+    shop.connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+    shop.run("INSERT INTO {} VALUES (2, 'north', 1, true)")
+    with monkeypatch.context() as killed, shop.views() as views:
+        killed.setattr(
+            "tidemill.views.journal.RefreshJournal.begin", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            views.refresh(full=True)
+    with shop.views() as views, pytest.raises(ViewError, match=r"is beyond what was read, .*full=True"):
+        views.refresh()
+    shop.refreshed(full=True)
+
+
+def test_a_table_that_rests_does_not_have_the_server_keep_what_others_write(shop):
+    shop.run("INSERT INTO {} VALUES (1, 'north', 1, true)")
+    shop.refreshed()
+
+    def kept():
+        query = "SELECT pg_current_wal_flush_lsn() - confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s"
+        return shop.connection.execute(query, [shop.slot()]).fetchone()[0]
+
+    for _ in range(2):
+        shop.run("CREATE TABLE other{}(x int)")
+        shop.connection.execute("SELECT pg_switch_wal()")  # to the next of its files
+        shop.run("DROP TABLE other{}")
+    assert kept() > 2**24
+    assert not shop.refreshed().is_new
+    assert kept() < 2**24
+    shop.run("INSERT INTO {} VALUES (2, 'north', 1, true)")
+    assert shop.refreshed().read == {"orders": 1}
+    assert not shop.refreshed().is_new

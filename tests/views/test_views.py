@@ -662,6 +662,28 @@ def test_a_changelog_of_files_has_one_for_each_refresh(tmp_path, monkeypatch):
         refreshed(write="auto")
 
 
+def test_a_changelog_of_files_that_a_state_begun_anew_writes_is_its_own(tmp_path):
+    rows = pa.table({"a": [0]})
+
+    def refreshed(state):
+        with tm.Views(tmp_path / state) as views:
+            views.view(
+                "log", views.source("x", tm.snapshot(lambda: rows)), to=tm.files(tmp_path / "log"), write="changelog"
+            )
+            done = views.refresh()
+            assert not views.refresh().is_new
+        assert sorted(tm.read_changelog(tmp_path / "log")["a"].to_pylist()) == rows["a"].to_pylist()
+        return done.number
+
+    for i in range(4):
+        rows = pa.table({"a": range(i + 1)})
+        assert refreshed("one") == i + 1
+    assert refreshed("two") == 1
+    rows = pa.table({"a": range(5)})
+    assert refreshed("two") == 2
+    assert refreshed("one") == 5
+
+
 def test_what_a_refresh_reads_of_the_history_does_not_grow_with_it(tmp_path, monkeypatch):
     lake = Lake(tmp_path)
     lake.put([(1, "north", 1)])

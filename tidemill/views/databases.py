@@ -112,6 +112,8 @@ class DatabaseTable(Sink):
         if not self._columns(connection, _STEPS):
             columns = "name varchar, owner varchar, refresh bigint, PRIMARY KEY (name, owner)"
             connection.execute(f"CREATE TABLE {self._steps} ({columns})")
+        others = f"name = {_text(self._name)} AND owner <> {_text(owner)}"
+        connection.execute(f"DELETE FROM {self._steps} WHERE {others}")  # noqa: S608 - it is not what they wrote
         values = f"{_text(self._name)}, {_text(owner)}, {number}"
         taken = "ON CONFLICT (name, owner) DO UPDATE SET refresh = excluded.refresh"
         connection.execute(f"INSERT INTO {self._steps} VALUES ({values}) {taken}")  # noqa: S608

@@ -19,6 +19,9 @@ class _DuckDB(DatabaseTable):
     def __init__(self, path: str | os.PathLike[str], table: str) -> None:
         super().__init__(table)
         self._path, self._said = os.fspath(path), table
+        if not self._path or self._path.startswith(":memory:"):
+            msg = f"{self}: a database in memory is gone with each connection to it: expected the path of a file"
+            raise ViewError(msg)
 
     def __repr__(self) -> str:
         return f"duckdb({self._path!r}, {self._said!r})"

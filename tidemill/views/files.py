@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from tidemill.renderer.durable.changelog_files import ChangeFile
 
 _FORMATS: Final = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
-_MARK: Final = b"tidemill.views"
 
 
 class _FileTable(Source, Sink):
     """Files that match a pattern, or one to be written: see `files`."""
+
+    keeps_logs = False  # the names of somebody else's files may stand for those that would come
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._pattern = os.fspath(path)
@@ -65,11 +66,13 @@ class _FileTable(Source, Sink):
     def refresh(self, owner: str) -> int | None:
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
+        from tidemill.renderer.durable.changelog_files import WRITTEN_BY  # noqa: PLC0415 - as above
+
         files = self._log()
         path = files[-1].path if files else Path(self._pattern)
         if not path.is_file():
             return None
-        mark = json.loads((pq.read_schema(path).metadata or {}).get(_MARK, b"null"))
+        mark = json.loads((pq.read_schema(path).metadata or {}).get(WRITTEN_BY, b"null"))
         return mark["refresh"] if mark and mark["owner"] == owner else None
 
     def overwrite(self, rows: pa.Table, owner: str, number: int) -> None:
@@ -77,9 +80,11 @@ class _FileTable(Source, Sink):
         if path.suffix == ".parquet" and not glob.has_magic(self._pattern) and CHANGE not in rows.column_names:
             self._put(path, rows, owner, number)
         elif not path.suffix and not glob.has_magic(self._pattern) and CHANGE in rows.column_names:
-            self._put(path / f"steps-{0:010}-{number:010}.parquet", rows, owner, number)  # in the place of all before
-            for file in self._log(covered=True):
-                file.path.unlink()
+            stays = path / f"steps-{0:010}-{number:010}.parquet"
+            self._put(stays, rows, owner, number)
+            for file in (*self._log(), *self._log(covered=True)):  # beyond it are those of a state that is no more
+                if file.path != stays:
+                    file.path.unlink()
         else:
             msg = (
                 f"{self}: a view is written to one Parquet file, such as out/by_region.parquet, and its changelog to a "
@@ -106,9 +111,11 @@ class _FileTable(Source, Sink):
     def _put(path: Path, rows: pa.Table, owner: str, number: int) -> None:
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
+        from tidemill.renderer.durable.changelog_files import WRITTEN_BY  # noqa: PLC0415 - as above
+
         mark = json.dumps({"owner": owner, "refresh": number})
         path.parent.mkdir(parents=True, exist_ok=True)
-        put_in_place(path, lambda file: pq.write_table(rows.replace_schema_metadata({_MARK: mark}), file))
+        put_in_place(path, lambda file: pq.write_table(rows.replace_schema_metadata({WRITTEN_BY: mark}), file))
 
     def _paths(self) -> list[str]:
         pattern = f"{self._pattern}/**/*.*" if Path(self._pattern).is_dir() else self._pattern

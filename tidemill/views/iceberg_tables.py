@@ -23,6 +23,9 @@ class _Iceberg(Source, Sink):
 
     def __init__(self, table: str, catalog: str, properties: Mapping[str, str]) -> None:
         self._name, self._catalog, self._properties = table, catalog, properties
+        if not all(table.rpartition(".")[::2]):
+            msg = f"{self}: expected a name with that of its namespace, such as 'shop.orders'"
+            raise ViewError(msg)
 
     def __repr__(self) -> str:
         return f"iceberg({self._name!r}, catalog={self._catalog!r})"  # properties have passwords
@@ -74,7 +77,11 @@ class _Iceberg(Source, Sink):
                 f"{', '.join(rows.column_names)}: give it another table, or drop this one"
             )
             raise ViewError(msg)
-        table.overwrite(rows, snapshot_properties=_said(owner, number))
+        try:
+            table.overwrite(rows, snapshot_properties=_said(owner, number))
+        except ValueError as error:  # of columns of other types
+            msg = f"{self} does not take the view: {error}\ngive it another table, or drop this one"
+            raise ViewError(msg) from error
 
     def append(self, changes: pa.Table, owner: str, number: int) -> None:
         self._there().append(changes, snapshot_properties=_said(owner, number))

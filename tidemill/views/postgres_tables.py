@@ -14,7 +14,7 @@ from tidemill.errors import ViewError
 from tidemill.views.databases import DatabaseTable, quoted
 from tidemill.views.postgres_feed import PostgresFeed
 
-_SESSION: Final = "-c TimeZone=UTC -c DateStyle=ISO -c extra_float_digits=1"
+_SESSION: Final = "SET LOCAL TimeZone TO 'UTC'; SET LOCAL DateStyle TO 'ISO'; SET LOCAL extra_float_digits TO 1"
 _TYPES: Final[list[tuple[Callable[[pa.DataType], bool], str]]] = [
     (pa.types.is_boolean, "boolean"),
     (lambda t: t in {pa.int8(), pa.int16(), pa.uint8()}, "smallint"),
@@ -43,17 +43,17 @@ class _Postgres(PostgresFeed, DatabaseTable):
     def __init__(self, conninfo: str, table: str) -> None:
         super().__init__(table)
         self._conninfo, self._said = conninfo, table
+        self._where = _without_secrets(conninfo, table)
 
     def __repr__(self) -> str:
-        told = _library().conninfo.conninfo_to_dict(self._conninfo)
-        where = _library().conninfo.make_conninfo(**{k: v for k, v in told.items() if k != "password"})
-        return f"postgres({where!r}, {self._said!r})"
+        return f"postgres({self._where!r}, {self._said!r})"
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[Any]:
         library = _library()
         try:
-            with library.connect(self._conninfo, options=_SESSION) as connection:
+            with library.connect(self._conninfo) as connection:
+                connection.execute(_SESSION)  # not as options, which the user may have given
                 yield connection
         except library.Error as error:
             msg = f"{self}: {error}"
@@ -71,27 +71,29 @@ class _Postgres(PostgresFeed, DatabaseTable):
         if not text.tell():
             return pa.schema(types.items()).empty_table()
         text.seek(0)
-        return csv.read_csv(
-            text,
-            read_options=csv.ReadOptions(column_names=list(types)),
-            parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-            convert_options=csv.ConvertOptions(
-                column_types=types,
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                true_values=["t"],
-                false_values=["f"],
-            ),
-        )
+        with self._readable():
+            return csv.read_csv(
+                text,
+                read_options=csv.ReadOptions(column_names=list(types)),
+                parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+                convert_options=csv.ConvertOptions(
+                    column_types=types,
+                    null_values=[""],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                    true_values=["t"],
+                    false_values=["f"],
+                ),
+            )
 
     def _read_as(self, column: Any) -> pa.DataType:
-        if column.type_display.startswith("numeric(") and column.scale >= 0:
+        kind, is_array = column.type_display.split("(")[0], column.type_display.endswith("[]")
+        if kind == "numeric" and column.precision and column.scale >= 0 and not is_array:
             return pa.decimal128(column.precision, column.scale)
-        if column.type_display.split("(")[0] not in _READ:
+        if kind not in _READ or is_array:
             msg = f"{self}: the column {column.name!r} is of type {column.type_display}, which is not read: cast it"
             raise ViewError(msg)
-        return _READ[column.type_display.split("(")[0]]
+        return _READ[kind]
 
     def _create(self, connection: Any, table: str, schema: pa.Schema, *, temporary: bool = False) -> None:
         columns = ", ".join(f"{quoted(f.name)} {self._type(f)}" for f in schema)
@@ -131,6 +133,18 @@ def _library() -> Any:
     return psycopg
 
 
+def _without_secrets(conninfo: str, table: str) -> str:
+    """Return what can be written down of where a server is; `ViewError` where it does not say so."""
+    library = _library()
+    secrets = {option.keyword.decode() for option in library.pq.Conninfo.get_defaults() if option.dispchar == b"*"}
+    try:
+        told = library.conninfo.conninfo_to_dict(conninfo)
+    except library.Error as error:
+        msg = f"tm.postgres(..., {table!r}): expected what psycopg takes, such as 'host=db dbname=shop': {error}"
+        raise ViewError(msg) from error
+    return str(library.conninfo.make_conninfo(**{k: v for k, v in told.items() if k not in secrets}))
+
+
 def postgres(conninfo: str, table: str) -> _Postgres:
     """Return a table of PostgreSQL for `Views`, as a source read by what was committed, and as a sink.
 
@@ -142,7 +156,7 @@ def postgres(conninfo: str, table: str) -> _Postgres:
     As a sink its rows and the refresh's number, in the table ``tidemill_refreshes`` beside it, are put in one
     transaction. Merging costs what changed, by an index on the key, which is made where there is none. That somebody
     else wrote to it is noticed where keys that changed are not there as they should. ``conninfo`` is what ``psycopg``
-    takes (a password is not written down anywhere), ``table`` may be ``"schema.name"``. Needs:
+    takes (passwords are not written down anywhere), ``table`` may be ``"schema.name"``. Needs:
     ``pip install 'tidemill[postgres]'``.
     """
     return _Postgres(conninfo, table)

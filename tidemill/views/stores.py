@@ -55,6 +55,8 @@ class Sink(abc.ABC):
 
     ways: frozenset[str]
     """The ways in which it can be written, of merge, overwrite and changelog."""
+    keeps_logs = True
+    """Whether a changelog can be gone on with where its note is gone, such as with the snapshot that had it."""
 
     @abc.abstractmethod
     def refresh(self, owner: str) -> int | None:

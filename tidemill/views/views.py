@@ -194,6 +194,7 @@ class Views:
         if last is not None and not anew and self._journal.plan() is None and self._is_current(last):
             nothing = {n: attrs.evolve(v, way="", changed=0, seconds=0.0) for n, v in last.views.items()}
             read = dict.fromkeys(last.read, 0)
+            self._forget(last)
             return attrs.evolve(last, seconds=time.perf_counter() - began, read=read, views=nothing)
         return self._go_on(began, anew, full=full is True)
 
@@ -333,6 +334,10 @@ class Views:
         for folder in self._folder.glob("run-*"):
             if folder.name != refresh.run:
                 shutil.rmtree(folder)
+        self._forget(refresh)
+
+    def _forget(self, refresh: Refresh) -> None:
+        """Have the sources release what is not needed, also where they had nothing new: others may have had."""
         for name, declared in self._sources.items():
             if name in refresh.versions:
                 declared.source.forget(refresh.versions[name]["at"])

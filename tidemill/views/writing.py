@@ -55,6 +55,14 @@ class DeclaredView:
         if self.write == "merge" and not self.key:
             msg = f"{where}: write='merge' needs key=[...], the columns that tell its rows apart"
             raise ViewError(msg)
+        if self.write == "merge" and self._nested_keys():
+            told = ", ".join(self._nested_keys())
+            msg = f"{where}: write='merge' by the lists or structs {told}: give a key of plain values, or write='auto'"
+            raise ViewError(msg)
+
+    def _nested_keys(self) -> list[str]:
+        """Return the columns of its key that have values within values, by which rows are not merged."""
+        return [f.name for f in self.collection.schema if f.name in self.key and pa.types.is_nested(f.dtype.arrow)]
 
     def costs(self, rows: int, changed: int, paces: Mapping[str, float]) -> dict[str, float]:
         """Return the ways that it may be written by, with about how many seconds each takes, by those it took last."""
@@ -63,7 +71,8 @@ class DeclaredView:
         if self.write != "auto":
             ways: list[str] = [self.write]
         else:
-            ways = ["overwrite", *(["merge"] if self.key and "merge" in self.to.ways else [])]
+            can_merge = self.key and "merge" in self.to.ways and not self._nested_keys()
+            ways = ["overwrite", *(["merge"] if can_merge else [])]
         return {way: self.to.seconds(way, rows, changed) * paces.get(way, 1.0) for way in ways}
 
     def repeated_keys(self) -> Collection:
@@ -120,9 +129,10 @@ def write(view: DeclaredView, due: Due, was: Written | None) -> Written:
             if not changed:
                 return attrs.evolve(done, sink=was.sink, number=was.number, paces=paces)
             costs = view.costs(rows, changed, paces)
-    if view.write == "changelog" and "changelog" not in costs and reached is not None and not due.is_asked:
-        log = to.rows()
-        if {CHANGE, REFRESH} <= set(log.column_names):
+    has_log = reached is not None or (to.keeps_logs and was is not None and was.said == said)
+    if view.write == "changelog" and "changelog" not in costs and has_log and not due.is_asked:
+        log = _log(to)
+        if log is not None and {CHANGE, REFRESH} <= set(log.column_names):
             due = attrs.evolve(due, changes=_beyond(view, log, due.contents()))
             done = attrs.evolve(done, changed=due.changes.num_rows)
             costs = {"changelog": 0.0}
@@ -144,6 +154,14 @@ def _write(view: DeclaredView, to: Sink, way: str, due: Due) -> None:
         if view.write == "changelog":
             table = _logged(table.append_column(DIFF, pa.repeat(1, table.num_rows)), due.number)
         to.overwrite(table, *to_whom)
+
+
+def _log(to: Sink) -> pa.Table | None:
+    """Return what is in a changelog, None where it is not there any more."""
+    try:
+        return to.rows()
+    except ViewError:
+        return None
 
 
 def _beyond(view: DeclaredView, log: pa.Table, now: pa.Table) -> pa.Table:

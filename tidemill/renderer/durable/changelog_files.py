@@ -24,6 +24,8 @@ from tidemill.renderer.embedded.kernels.codec import Interner, decode, encode
 from tidemill.renderer.embedded.kernels.updates import consolidated
 from tidemill.renderer.embedded.whole_file import put_in_place
 
+WRITTEN_BY: Final = b"tidemill.views"
+"""The metadata of a file by which one of a view says its ``owner`` and ``refresh``, as JSON."""
 _NAME: Final = re.compile(r"steps?-(\d{10})(?:-(\d{10}))?\.parquet")
 _RATIO: Final = 4
 """A file of a range is merged with the older one next to it when that has less than this many times its updates."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from tidemill.errors import StateError
-from tidemill.renderer.durable.changelog_files import ChangeFile, change_files
+from tidemill.renderer.durable.changelog_files import WRITTEN_BY, ChangeFile, change_files
 
 _BEFORE = -1
 """The step before the first one."""
@@ -64,25 +65,36 @@ class _ChangelogReader(_ChangelogFiles, DataSourceReader):  # type: ignore[misc]
 
 
 class _ChangelogStream(_ChangelogFiles, DataSourceStreamReader):  # type: ignore[misc]  # as above
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - PySpark's name
-        return {"step": _BEFORE}
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
+        return {"step": _BEFORE, "of": None}
 
-    def latestOffset(self, start: dict[str, int], _limit: Any) -> dict[str, int]:  # noqa: N802 - PySpark's name
+    def latestOffset(self, start: dict[str, Any], _limit: Any) -> dict[str, Any]:  # noqa: N802 - PySpark's name
         files = _files(self._folder)
-        return {"step": files[-1].last} if files else start
+        return {"step": files[-1].last, "of": _whose(files[-1])} if files else start
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         after, until = start["step"], end["step"]
         files = [file for file in _files(self._folder) if file.last > after and file.first <= until]
+        whose = start.get("of"), end.get("of")
+        if until < after or (None not in whose and whose[0] != whose[1]):
+            raise self._begun_anew(f"the changelog is another one than that of which step {after} was read")
         for file in files:
             if file.first <= after or file.last > until:
-                msg = (
-                    f"{self._folder}: steps {file.first} to {file.last} are one file by now, and steps {after + 1} to "
-                    f"{until} are to be read: the changelog was begun anew, or merged (keep=) before the stream had "
-                    "read it; begin the stream anew, with another checkpoint"
-                )
-                raise StateError(msg)
+                what = f"steps {file.first} to {file.last} are one file by now, and steps {after + 1} to {until} are "
+                raise self._begun_anew(what + "to be read")
         return [InputPartition(str(file.path)) for file in files]
+
+    def _begun_anew(self, what: str) -> StateError:
+        return StateError(
+            f"{self._folder}: {what}: the changelog was begun anew, or merged (keep=) before the stream had read it; "
+            "begin the stream anew, with another checkpoint"
+        )
+
+
+def _whose(file: ChangeFile) -> str | None:
+    """Return the view that a file is of, by what it says of itself; None where it is that of a run."""
+    mark = (pq.read_schema(file.path).metadata or {}).get(WRITTEN_BY)
+    return None if mark is None else str(json.loads(mark)["owner"])
 
 
 def _files(folder: Path) -> list[ChangeFile]:
