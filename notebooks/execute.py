@@ -37,7 +37,7 @@ def executed(path: Path) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(
             notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}},
-            store_widget_state=False, record_timing=False,
+            store_widget_state=False, record_timing=False, coalesce_streams=True,
         )  # fmt: skip
         here = os.pathsep.join(
             [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
