@@ -9,20 +9,14 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.lakes import Cut, orders
 
 import tidemill as tm
 from tidemill.errors import ViewError
 from tidemill.views.databases import DatabaseTable
 from tidemill.views.journal import RefreshJournal
 
-ORDERS = pa.schema([("id", pa.int64()), ("region", pa.string()), ("amount", pa.int64())])
 KINDS = [pytest.param("duckdb"), pytest.param("postgres", marks=pytest.mark.slow)]
-
-
-class Cut(BaseException):
-    """What ends a refresh in the middle, as a kill would."""
-
-
 NUMBERS = itertools.count()
 
 
@@ -42,8 +36,7 @@ def run_sql(table, text):
 
 
 def drop_file(folder, rows):
-    made = pa.Table.from_pylist([dict(zip(ORDERS.names, row, strict=True)) for row in rows], ORDERS)
-    pq.write_table(made, folder / f"{len(list(folder.glob('*.parquet'))):03}.parquet")
+    pq.write_table(orders(*rows), folder / f"{len(list(folder.glob('*.parquet'))):03}.parquet")
 
 
 class Shop:
@@ -55,8 +48,7 @@ class Shop:
     def put(self, *rows):
         """Put orders by their id."""
         self.orders |= {row[0]: row for row in rows}
-        made = pa.Table.from_pylist([dict(zip(ORDERS.names, r, strict=True)) for r in self.orders.values()], ORDERS)
-        pq.write_table(made, self.folder / "orders.parquet")
+        pq.write_table(orders(*self.orders.values()), self.folder / "orders.parquet")
 
     def views(self):
         views = tm.Views(self.folder / "state")

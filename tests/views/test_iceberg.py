@@ -4,6 +4,7 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
+from support.lakes import ORDERS, orders
 
 import tidemill as tm
 from tidemill.errors import ViewError
@@ -12,11 +13,6 @@ from tidemill.views.journal import RefreshJournal
 pytest.importorskip("pyiceberg", reason="needs tidemill[iceberg]")
 pytest.importorskip("sqlalchemy", reason="needs tidemill[iceberg]")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # of pyiceberg's
-ORDERS = pa.schema([("id", pa.int64()), ("region", pa.string()), ("amount", pa.int64())])
-
-
-def orders(*rows):
-    return pa.Table.from_pylist([dict(zip(ORDERS.names, row, strict=True)) for row in rows], ORDERS)
 
 
 class Lake:

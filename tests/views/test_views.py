@@ -9,24 +9,17 @@ from typing import Any
 
 import deltalake
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import killed_views
+from support.lakes import FEED, Cut, cut, orders
 
 import tidemill as tm
 from tidemill.errors import StateError, UnknownNameError, ViewError
 from tidemill.views.journal import RefreshJournal
-
-ORDERS = pa.schema([("id", pa.int64()), ("region", pa.string()), ("amount", pa.int64())])
-FEED = {"delta.enableChangeDataFeed": "true"}
-
-
-def orders(*rows):
-    return pa.Table.from_pylist([dict(zip(ORDERS.names, row, strict=True)) for row in rows], ORDERS)
 
 
 class Lake:
@@ -177,22 +170,6 @@ def test_nothing_new_starts_nothing(tmp_path, monkeypatch):
     with lake.views() as views:
         monkeypatch.setattr(tm.Dataflow, "start", lambda *_, **__: pytest.fail("the run was started"))
         assert not views.refresh().is_new
-
-
-class Cut(BaseException):
-    """What ends a refresh in the middle, as a kill would."""
-
-
-def cut(monkeypatch, owner, name, *, after):
-    """Have a method end the refresh, before or after it has done its work."""
-    whole = getattr(owner, name)
-
-    def ends(*given, **named):
-        if after:
-            whole(*given, **named)
-        raise Cut
-
-    monkeypatch.setattr(owner, name, ends)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -487,201 +464,6 @@ def test_another_table_for_a_view_or_another_way_is_written_whole(tmp_path):
     assert refreshed("a", "merge").num_rows == 3
     assert refreshed("a", "changelog").column_names == ["id", "n", "_change", "_refresh"]
     assert refreshed("a", "merge", called="m").column_names == ["id", "m"]
-
-
-def test_two_rows_of_one_key_are_refused(tmp_path):
-    write_deltalake(tmp_path / "orders", orders((1, "north", 1), (2, "north", 2)))
-    with tm.Views(tmp_path / "state") as views:
-        source = views.source("orders", tm.delta(tmp_path / "orders"))
-        views.view("o", source, to=tm.delta(tmp_path / "o"), key="region")
-        with pytest.raises(ViewError, match=r"view 'o': 2 rows have the key \{'region': 'north'\}"):
-            views.refresh()
-
-
-@pytest.mark.parametrize("write", ["auto", "merge", "overwrite", "changelog"])
-def test_a_second_row_of_a_key_is_refused_whole_until_it_is_gone(tmp_path, write):
-    write_deltalake(tmp_path / "orders", orders((1, "north", 1), (2, "south", 2)))
-
-    def declared():
-        views = tm.Views(tmp_path / "state")
-        rows = views.source("orders", tm.delta(tmp_path / "orders"))
-        views.view("first", rows.agg(n=tm.count()), to=tm.delta(tmp_path / "first"), write="changelog")
-        views.view("o", rows, to=tm.delta(tmp_path / "o"), key="id", write=write)
-        return views
-
-    with declared() as views:
-        views.refresh()
-    write_deltalake(tmp_path / "orders", orders((1, "west", 5), (3, "west", 3)), mode="append")
-    for _ in range(2):  # another process is told so too, and nothing is delivered twice
-        with declared() as views:
-            with pytest.raises(ViewError, match=r"view 'o': 2 rows have the key \{'id': 1\}.*No table was written"):
-                views.refresh()
-            assert "refresh 2 was refused" in views.status() or "refresh 3 was refused" in views.status()
-    assert [DeltaTable(tmp_path / name).version() for name in ("first", "o")] == [0, 0]
-    DeltaTable(tmp_path / "orders").delete("id = 1 AND region = 'north'")
-    with declared() as views:
-        done = views.refresh()
-        assert done.views["o"].changed == 3  # one row for another, and one more
-        assert not views.refresh().is_new
-    log = DeltaTable(tmp_path / "o").to_pyarrow_table().to_pylist()
-    signs = Counter()
-    for row in log:
-        signs[row["id"], row["region"]] += -1 if row.get("_change") == "delete" else 1
-    assert +signs == Counter([(1, "west"), (2, "south"), (3, "west")])
-    assert sorted(DeltaTable(tmp_path / "first").to_pyarrow_table()["n"].to_pylist()) == [2, 2, 3]
-
-
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("put"), st.lists(st.tuples(st.integers(0, 3), st.sampled_from("nsw"), st.integers(1, 2)), min_size=1, max_size=3)),
-        st.tuples(st.just("take"), st.tuples(st.integers(0, 3), st.sampled_from("nsw"))),
-        st.tuples(st.just("refresh"), st.booleans()),
-    ),
-    max_size=10,
-)  # fmt: skip
-
-
-@pytest.mark.slow
-@settings(max_examples=20)
-@given(steps=STEPS, write=st.sampled_from(["auto", "merge", "overwrite", "changelog"]))
-def test_rows_of_one_key_are_refused_and_else_tables_hold_what_computing_anew_would(tmp_path_factory, steps, write):
-    folder = tmp_path_factory.mktemp("lake")
-    write_deltalake(folder / "orders", orders(), configuration=FEED)
-    there: Counter[Any] = Counter()
-    held: Counter[Any] = Counter()
-    views = None
-    for what, how in [*steps, ("refresh", True)]:
-        if what == "put":
-            there.update(how)
-            write_deltalake(folder / "orders", orders(*how), mode="append")
-        elif what == "take":
-            id_, region = how
-            there = Counter({row: n for row, n in there.items() if row[:2] != how})
-            DeltaTable(folder / "orders").delete(f"id = {id_} AND region = '{region}'")
-        else:
-            if views is None:
-                views = tm.Views(folder / "state")
-                rows = views.source("orders", tm.delta(folder / "orders"))
-                views.view("o", rows, to=tm.delta(folder / "o"), key="id", write=write)
-            times = Counter(id_ for id_, _, _ in there.elements())
-            if max(times.values(), default=0) > 1:
-                with pytest.raises(ViewError, match="rows have the key"):
-                    views.refresh()
-            else:
-                views.refresh()
-                held = there.copy()
-            found: Counter[Any] = Counter()
-            if DeltaTable.is_deltatable(str(folder / "o")):
-                for row in DeltaTable(folder / "o").to_pyarrow_table().to_pylist():
-                    found[row["id"], row["region"], row["amount"]] += -1 if row.get("_change") == "delete" else 1
-            assert +found == held
-            if how:  # another process
-                views.close()
-                views = None
-
-
-def test_a_source_that_fails_behind_a_refusal_doubles_nothing(tmp_path, monkeypatch):
-    pq.write_table(orders((1, "north", 1)), tmp_path / "a.parquet")
-    with tm.Views(tmp_path / "state") as views:
-        rows = views.source("rows", tm.files(tmp_path / "*.parquet"))
-        views.view("o", rows, to=tm.delta(tmp_path / "o"), key="id")
-        views.view("n", rows.agg(n=tm.count()))
-        views.refresh()
-        pq.write_table(orders((1, "south", 1)), tmp_path / "b.parquet")
-        with pytest.raises(ViewError, match="2 rows have the key"):
-            views.refresh()
-        pq.write_table(orders((2, "south", 1)), tmp_path / "c.parquet")
-        with monkeypatch.context() as failing:
-            failing.setattr(
-                tm.Run, "deliver", lambda *_: next(iter(views._sources["rows"].source.changes({"z": 1}, {})))
-            )
-            with pytest.raises(ViewError, match="z is gone"):
-                views.refresh()
-        with pytest.raises(ViewError, match="2 rows have the key"):
-            views.refresh()
-        assert list(views.snapshot("n")) == [(3,)]
-
-
-def test_the_log_of_a_changed_view_goes_on_with_the_difference(tmp_path):
-    write_deltalake(tmp_path / "orders", orders((1, "north", 1), (2, "south", 2)))
-
-    def refreshed(more, **options):
-        with tm.Views(tmp_path / "state") as views:
-            rows = views.source("orders", tm.delta(tmp_path / "orders"), key="id")
-            worth = rows.select("id", worth=f"amount * {more} - if(id = 1, {more} - 1, 0)")
-            views.view("log", options.pop("also", lambda c: c)(worth), to=tm.delta(tmp_path / "log"), write="changelog")
-            done = views.refresh(**options)
-            assert not views.refresh().is_new
-        log = DeltaTable(tmp_path / "log").to_pyarrow_table().to_pylist()
-        return done.views["log"], sorted((r["_refresh"], r["_change"], r["id"], r["worth"]) for r in log)
-
-    before = [(1, "insert", 1, 1), (1, "insert", 2, 2)]
-    assert refreshed(1)[1] == before
-    before += [(2, "delete", 2, 2), (2, "insert", 2, 20)]  # the row that is the same is not told again
-    done, log = refreshed(10)
-    assert (done.way, done.changed, log) == ("changelog", 2, before)
-    write_deltalake(tmp_path / "orders", orders((3, "south", 3)), mode="append")
-    before += [(3, "delete", 2, 20), (3, "insert", 2, 40), (3, "insert", 3, 60)]
-    assert refreshed(20)[1] == before
-    with pytest.raises(
-        ViewError, match=r"id int64, worth int64, n int64 now, and its changelog .* id int64, worth int64:"
-    ):
-        refreshed(20, also=lambda c: c.with_columns(n="id"))
-    assert refreshed(20)[1] == before  # the declaration as it was
-    assert refreshed(20, full=["log"])[1] == [(5, "insert", i, w) for i, w in ((1, 1), (2, 40), (3, 60))]
-
-
-def test_a_changelog_of_files_has_one_for_each_refresh(tmp_path, monkeypatch):
-    write_deltalake(tmp_path / "orders", orders((1, "north", 1), (2, "south", 2)))
-
-    def refreshed(write="changelog", **options):
-        with tm.Views(tmp_path / "state") as views:
-            rows = views.source("orders", tm.delta(tmp_path / "orders"), key="id")
-            views.view("log", rows.select("id"), to=tm.files(tmp_path / "log"), write=write)
-            return views.refresh(**options)
-
-    def files():
-        return sorted(path.name for path in (tmp_path / "log").iterdir())
-
-    refreshed()
-    write_deltalake(tmp_path / "orders", orders((3, "south", 3)), mode="append")
-    with monkeypatch.context() as cutting:
-        cut(cutting, RefreshJournal, "done", after=False)
-        with pytest.raises(Cut):
-            refreshed()
-    refreshed()
-    assert files() == ["step-0000000002.parquet", "steps-0000000000-0000000001.parquet"]
-    assert [tuple(row.values()) for row in tm.read_changelog(tmp_path / "log").to_pylist()] == [
-        (1, "insert", 1), (2, "insert", 1), (3, "insert", 2),
-    ]  # fmt: skip
-    DeltaTable(tmp_path / "orders").delete("id = 1")
-    refreshed(full=["log"])
-    assert files() == ["steps-0000000000-0000000003.parquet"]
-    assert {row["_refresh"] for row in tm.read_changelog(tmp_path / "log").to_pylist()} == {3}
-    with pytest.raises(ViewError, match="its changelog to a folder"):
-        refreshed(write="auto")
-
-
-def test_a_changelog_of_files_that_a_state_begun_anew_writes_is_its_own(tmp_path):
-    rows = pa.table({"a": [0]})
-
-    def refreshed(state):
-        with tm.Views(tmp_path / state) as views:
-            views.view(
-                "log", views.source("x", tm.snapshot(lambda: rows)), to=tm.files(tmp_path / "log"), write="changelog"
-            )
-            done = views.refresh()
-            assert not views.refresh().is_new
-        assert sorted(tm.read_changelog(tmp_path / "log")["a"].to_pylist()) == rows["a"].to_pylist()
-        return done.number
-
-    for i in range(4):
-        rows = pa.table({"a": range(i + 1)})
-        assert refreshed("one") == i + 1
-    assert refreshed("two") == 1
-    rows = pa.table({"a": range(5)})
-    assert refreshed("two") == 2
-    assert refreshed("one") == 5
 
 
 def test_what_a_refresh_reads_of_the_history_does_not_grow_with_it(tmp_path, monkeypatch):

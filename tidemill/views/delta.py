@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import ViewError
-from tidemill.views.stores import Sink, Source, Version
+from tidemill.views.stores import Sink, Source, Version, library_of
 
 _UPKEEP: Final = ("OPTIMIZE", "VACUUM", "REORG", "FSCK")
 """Operations that leave a table's rows as they are."""
@@ -137,7 +137,7 @@ class _Delta(Source, Sink):
         return 0.05 + (5e-6 * rows if way == "merge" else super().seconds(way, rows, changed))
 
     def _write(self, rows: pa.Table, mode: Any, owner: str, number: int, **options: Any) -> None:
-        _deltalake().write_deltalake(
+        library_of("deltalake", "delta").write_deltalake(
             self._path,
             rows,
             mode=mode,
@@ -147,11 +147,11 @@ class _Delta(Source, Sink):
         )
 
     def _is_there(self) -> bool:
-        found: bool = _deltalake().DeltaTable.is_deltatable(self._path, self._options)
+        found: bool = library_of("deltalake", "delta").DeltaTable.is_deltatable(self._path, self._options)
         return found
 
     def _table(self, version: int | None = None) -> Any:
-        library = _deltalake()
+        library = library_of("deltalake", "delta")
         try:
             return library.DeltaTable(self._path, version=version, storage_options=self._options)
         except library.exceptions.TableNotFoundError as error:
@@ -167,17 +167,8 @@ def _usual(table: pa.Table) -> pa.Table:
 
 
 def _transaction(owner: str, number: int) -> Any:
-    library = _deltalake()
+    library = library_of("deltalake", "delta")
     return library.CommitProperties(app_transactions=[library.Transaction(owner, number)])
-
-
-def _deltalake() -> Any:
-    try:
-        import deltalake  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        msg = "tm.delta needs the library deltalake: pip install 'tidemill[delta]'"
-        raise ViewError(msg) from error
-    return deltalake
 
 
 def delta(path: str | os.PathLike[str], *, storage_options: dict[str, str] | None = None) -> _Delta:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tidemill.errors import ViewError
 from tidemill.views.databases import DatabaseTable, quoted
+from tidemill.views.stores import library_of
 
 
 class _DuckDB(DatabaseTable):
@@ -28,7 +29,7 @@ class _DuckDB(DatabaseTable):
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[Any]:
-        library = _library()
+        library = library_of("duckdb", "duckdb")
         try:
             with library.connect(self._path) as connection:
                 connection.execute("BEGIN")
@@ -52,15 +53,6 @@ class _DuckDB(DatabaseTable):
         names = ", ".join(map(quoted, rows.column_names))
         connection.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM tidemill_rows")  # noqa: S608 - quoted
         connection.unregister("tidemill_rows")
-
-
-def _library() -> Any:
-    try:
-        import duckdb  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        msg = "tm.duckdb needs the library duckdb: pip install 'tidemill[duckdb]'"
-        raise ViewError(msg) from error
-    return duckdb
 
 
 def duckdb(path: str | os.PathLike[str], table: str) -> DatabaseTable:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidemill.errors import ViewError
-from tidemill.views.stores import Sink, Source, Version
+from tidemill.views.stores import Sink, Source, Version, library_of
 
 _OWNER: Final = "tidemill.owner"
 _REFRESH: Final = "tidemill.refresh"
@@ -113,11 +113,7 @@ class _Iceberg(Source, Sink):
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _opened(self) -> Any:
-        try:
-            from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - an extra
-        except ImportError as error:
-            msg = "tm.iceberg needs the library pyiceberg: pip install 'tidemill[iceberg]'"
-            raise ViewError(msg) from error
+        load_catalog = library_of("pyiceberg.catalog", "iceberg").load_catalog
         return load_catalog(self._catalog, **self._properties)
 
     def _found(self) -> Any:

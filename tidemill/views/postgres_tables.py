@@ -13,6 +13,7 @@ import pyarrow as pa
 from tidemill.errors import ViewError
 from tidemill.views.databases import DatabaseTable, quoted
 from tidemill.views.postgres_feed import PostgresFeed
+from tidemill.views.stores import library_of
 
 _SESSION: Final = "SET LOCAL TimeZone TO 'UTC'; SET LOCAL DateStyle TO 'ISO'; SET LOCAL extra_float_digits TO 1"
 _TYPES: Final[list[tuple[Callable[[pa.DataType], bool], str]]] = [
@@ -50,7 +51,7 @@ class _Postgres(PostgresFeed, DatabaseTable):
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[Any]:
-        library = _library()
+        library = library_of("psycopg", "postgres")
         try:
             with library.connect(self._conninfo) as connection:
                 connection.execute(_SESSION)  # not as options, which the user may have given
@@ -124,18 +125,9 @@ class _Postgres(PostgresFeed, DatabaseTable):
         connection.execute(f"CREATE INDEX IF NOT EXISTS tidemill_{name} ON {self._table} ({columns})")
 
 
-def _library() -> Any:
-    try:
-        import psycopg  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        msg = "tm.postgres needs the library psycopg: pip install 'tidemill[postgres]'"
-        raise ViewError(msg) from error
-    return psycopg
-
-
 def _without_secrets(conninfo: str, table: str) -> str:
     """Return what can be written down of where a server is; `ViewError` where it does not say so."""
-    library = _library()
+    library = library_of("psycopg", "postgres")
     secrets = {option.keyword.decode() for option in library.pq.Conninfo.get_defaults() if option.dispchar == b"*"}
     try:
         told = library.conninfo.conninfo_to_dict(conninfo)

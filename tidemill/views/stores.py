@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import importlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -16,6 +17,15 @@ Version: TypeAlias = Any
 """A state of a source, as JSON: a number, or the files that are there."""
 CHANGE: Final = "_change"
 """The column that says whether a row came or went."""
+
+
+def library_of(module: str, extra: str) -> Any:
+    """Return a module of an extra's library; `ViewError` where it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        msg = f"tm.{extra} needs the library {module.partition('.')[0]}: pip install 'tidemill[{extra}]'"
+        raise ViewError(msg) from error
 
 
 class Source(abc.ABC):
