@@ -3,11 +3,13 @@
 import cProfile
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.pictures import FLOWS, large, left_joins, random_flow
 
 import tidemill as tm
 from tidemill.renderer.diagram.called import call_title, operator_title
-from tidemill.renderer.diagram.levels import MOST, levels_of
+from tidemill.renderer.diagram.levels import MOST, _contracted, levels_of
 
 
 def inside(groups):
@@ -174,3 +176,18 @@ def test_a_block_around_sql_is_one_box_called_by_its_line():
         )
     blocks = [g for g in check(flow.graph) if g.kind == "block"]
     assert [g.title for g in blocks] == ["for i in range(14)"]
+
+
+def test_boxes_know_what_leads_to_them_since_they_were_made():
+    """What is put into a box later leads on to all behind it."""
+    reads = {"a": [], "s": [], "b": ["a"], "a2": ["s"], "s2": ["b"]}
+    assert _contracted(list(reads), reads, lambda item: item[0]) == [["s"], ["a", "a2"], ["b"], ["s2"]]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sets(st.integers(0, 11), max_size=3)), max_size=12))
+def test_boxes_of_whatever_graph_are_in_an_order(drawn):
+    keys = {i: key for i, (key, _) in enumerate(drawn)}
+    reads = {i: sorted(s for s in sources if s < i) for i, (_, sources) in enumerate(drawn)}
+    clusters = _contracted(list(keys), reads, keys.get)  # which is an error where a way leads out of one and back
+    assert sorted(i for cluster in clusters for i in cluster) == list(keys)
+    assert all(len({keys[i] for i in cluster}) == 1 for cluster in clusters)

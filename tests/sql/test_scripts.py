@@ -261,7 +261,9 @@ def test_boxes_of_many_operators_of_sql_are_called_by_their_views():
         for i in range(9)
     )
     flow = tm.Dataflow.from_sql("create table t (a bigint); create table u (a bigint, b bigint);\n" + views)
-    assert {f"v{i}" for i in range(9)} <= {group.title for group in levels_of(flow.graph)}
+    names = {f"v{i}" for i in range(9)}
+    assert names <= {group.title for group in levels_of(flow.graph) if group.kind == "statement"}
+    assert {node.site.sql.view for node in flow.graph.nodes if node.site.sql} == {"t", "u", *names}
 
 
 def test_what_python_makes_beside_sql_points_to_python():

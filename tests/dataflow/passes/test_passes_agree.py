@@ -114,3 +114,28 @@ def test_a_union_that_a_loop_joins_and_others_read():
     flow.output("loop", joined)
     changes = {"x": [((1, 1), 0, 1), ((1, 2), 0, 1)], "y": [((1, 2), 0, 1), ((1, 2), 1, -1)], "z": [((1, 0), 0, 1)]}
     check_equivalent(flow, changes, engines=["reference", "embedded"], passes=True)
+
+
+class Times:
+    """A function that says of itself that it is equal to others, and has no hash."""
+
+    def __init__(self, by):
+        self.by = by
+
+    def __eq__(self, other):
+        return isinstance(other, Times)
+
+    def __call__(self, row):
+        return [(row.k * self.by, row.v)]
+
+
+def test_functions_are_the_same_if_they_are_the_same_object():
+    flow = new_flow()
+    rows = flow.input("rows", KV)
+    twice = Times(2)
+    flow.output("out", rows.flat_map(twice, KV).concat(rows.flat_map(Times(3), KV), rows.flat_map(twice, KV)))
+    with flow.start() as run:
+        run.insert("rows", [(1, 1)])
+        run.advance()
+        assert sorted(run.snapshot("out")) == [(2, 1), (2, 1), (3, 1)]
+        assert sum(node.kind == "FlatMap" for node in run.graph.nodes) == 2
