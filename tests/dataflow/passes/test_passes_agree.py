@@ -116,7 +116,7 @@ def test_a_union_that_a_loop_joins_and_others_read():
     check_equivalent(flow, changes, engines=["reference", "embedded"], passes=True)
 
 
-class Times:
+class Times:  # noqa: PLW1641 - as said
     """A function that says of itself that it is equal to others, and has no hash."""
 
     def __init__(self, by):
