@@ -149,6 +149,21 @@ def test_joins_are_called_by_what_they_add():
     assert sorted(titles) == ["join customers"] * 3 + ["join products", "left join some"]
 
 
+def test_joins_are_not_called_by_who_arranged_what_they_add_before():
+    flow = tm.Dataflow()
+    orders, returns, customers = (
+        flow.input(name, {"c": "int64", name[0]: "int64"}) for name in ("orders", "returns", "xs")
+    )
+    buyers = orders.join(customers, on="c")
+    unhappy = returns.join(customers, on="c")
+    all_returns = returns.join(customers, on="c", how="left")
+    for i, rows in enumerate((buyers, unhappy, all_returns)):
+        flow.output(f"out{i}", rows)
+    assert [operator_title(n) for n in flow.graph.nodes if "Join" in n.kind] == ["join xs", "join xs", "left join xs"]
+    titles = [g.title for g in check(flow.start().graph) if g.kind == "call" and "join" in g.title]
+    assert sorted(titles) == ["join xs", "join xs", "left join xs"]
+
+
 def test_statements_that_alternate_cost_what_they_are():
     """Each was tried for all boxes of its statement before, with a search of the whole: 800 operators took 20 seconds."""
 

@@ -466,3 +466,15 @@ def test_two_coordinates(start_on):
         run.close_inputs()
         assert summed([first, *rest, *list(reader)[1 + len(rest) :]]) == run.snapshot("n").counts()
         assert total
+
+
+def test_who_reads_while_the_last_subscription_is_closed_finds_its_end():
+    """Found by review: the window was gone before it was said to be over, which was a KeyError in the reader's thread."""
+    with build().start() as run:
+        hub, node = run._stepper.subscriptions, run._output("big")
+        subscription = run.subscribe("big")
+        frontier = subscription.frontier
+        subscription.close()
+        assert hub.next(node, frontier) == (None, frontier, False)
+        assert not hub.wait(subscription, 1)
+        assert list(subscription.follow(1)) == []

@@ -185,6 +185,8 @@ def test_a_table_that_two_jobs_write_holds_what_the_last_one_does(tmp_path, tabl
 
     for state, amount in [("one", 10), ("two", 20), ("one", 30), ("one", 40), ("two", 50), ("one", 60)]:
         refreshed(state, amount)
+    if write == "changelog":  # and nothing of what the other job told
+        assert {row["amount"] for row in table("rows")().to_pylist()} == {60, 61}
 
 
 @pytest.mark.slow
@@ -282,8 +284,19 @@ def test_passwords_are_not_told_and_what_is_no_conninfo_is_refused():
     told = repr(tm.postgres("host=db password=one sslpassword=two", "t"))
     assert told == "postgres('host=db', 't')"
     assert "one" not in repr(tm.postgres("postgresql://me:one@db/shop?sslpassword=two", "t"))
-    with pytest.raises(ViewError, match=r"tm.postgres\(..., 't'\): expected what psycopg takes, .*nothing"):
+    with pytest.raises(ViewError, match=r"tm.postgres\(..., 't'\): not a conninfo: expected what psycopg takes, as"):
         tm.postgres("nothing", "t")
+    with pytest.raises(ViewError, match="%25") as told_of:
+        tm.postgres("postgresql://me:secret%zz@db/shop", "t")
+    assert "secret" not in str(told_of.value)
+    assert told_of.value.__suppress_context__
+
+
+@pytest.mark.slow
+def test_rows_larger_than_what_csv_is_read_in_are_read_whole(server):
+    large = tm.postgres(server, "large")
+    run_sql(large, "CREATE TABLE {} AS SELECT i AS id, repeat('y', 3000000) AS x FROM generate_series(1, 2) AS i")
+    assert [len(x) for x in large()["x"].to_pylist()] == [3_000_000, 3_000_000]
 
 
 @pytest.mark.slow

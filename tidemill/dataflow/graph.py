@@ -50,8 +50,9 @@ class Graph:
         self._entered: dict[tuple[Node, Scope], Enter] = {}
         self._arranged: dict[tuple[Node, tuple[int, ...]], Arrange] = {}
         self._made_for: Node | None = None
-        self._call: tuple[int, str] | None = None
         """The operator that nodes added now are a part of, if any: they have its name and the user's line."""
+        self._call: tuple[int, str] | None = None
+        """Its number, and what it does."""
         self._origins: Origins | None = None
         self._sql: SqlPlace | None = None
 

@@ -23,6 +23,7 @@ class DatabaseTable(Sink):
     """A table in a database, by its name, which may begin with that of a schema."""
 
     ways = frozenset({"merge", "overwrite", "changelog"})
+    keeps_logs = False  # a note is gone where somebody else wrote, and theirs is another log
 
     def __init__(self, table: str) -> None:
         *schema, self._name = table.split(".")

@@ -127,6 +127,9 @@ class PostgresFeed(Source):
         yield gone, -1
         yield there, 1
 
+    def rest(self, at: Version) -> None:
+        self.forget(at)  # the slot goes on to where nothing of this table was when it was looked at
+
     def forget(self, until: Version) -> None:
         if max(until, self._idle - _LOG_FILE) <= self._kept:  # most refreshes with nothing new
             return

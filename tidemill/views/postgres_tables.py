@@ -71,11 +71,12 @@ class _Postgres(PostgresFeed, DatabaseTable):
                 text.write(data)
         if not text.tell():
             return pa.schema(types.items()).empty_table()
+        block = min(text.tell(), 2**31 - 1)  # a row has to lie in one, or in two
         text.seek(0)
         with self._readable():
             return csv.read_csv(
                 text,
-                read_options=csv.ReadOptions(column_names=list(types)),
+                read_options=csv.ReadOptions(column_names=list(types), block_size=block),
                 parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
                 convert_options=csv.ConvertOptions(
                     column_types=types,
@@ -131,9 +132,10 @@ def _without_secrets(conninfo: str, table: str) -> str:
     secrets = {option.keyword.decode() for option in library.pq.Conninfo.get_defaults() if option.dispchar == b"*"}
     try:
         told = library.conninfo.conninfo_to_dict(conninfo)
-    except library.Error as error:
-        msg = f"tm.postgres(..., {table!r}): expected what psycopg takes, such as 'host=db dbname=shop': {error}"
-        raise ViewError(msg) from error
+    except library.Error:  # which repeats the text, passwords too
+        msg = f"tm.postgres(..., {table!r}): not a conninfo: expected what psycopg takes, as 'host=db dbname=shop' or "
+        msg += "'postgresql://user@db/shop', where % in a password is written %25"
+        raise ViewError(msg) from None
     return str(library.conninfo.make_conninfo(**{k: v for k, v in told.items() if k not in secrets}))
 
 

@@ -54,9 +54,12 @@ class _Snapshot(Source):
             put_in_place(self._copy(version), functools.partial(pq.write_table, self._fixable))
 
     def changes(self, since: Version | None, until: Version) -> Iterator[tuple[pa.Table, int]]:
-        if since is not None:
-            yield _read(self._copy(since)), -1
-        yield _read(self._copy(until)), 1
+        for version, sign in ((since, -1), (until, 1)):
+            if version is not None:
+                if not self._copy(version).exists():
+                    msg = f"{self}: its copy {self._copy(version)} is gone: read it anew with views.refresh(full=True)"
+                    raise ViewError(msg)
+                yield _read(self._copy(version)), sign
 
     def forget(self, until: Version) -> None:
         for path in self._folder.glob("*.parquet"):

@@ -59,6 +59,9 @@ class Source(abc.ABC):
     def forget(self, until: Version) -> None:  # noqa: B027 - as above
         """Release what was kept of versions before one, which no refresh will ask for any more."""
 
+    def rest(self, at: Version) -> None:  # noqa: B027 - as above
+        """Take note that there is nothing after a version; another refresh may be under way meanwhile."""
+
 
 class Sink(abc.ABC):
     """A table that a view is written to, with the number of the refresh that it is of."""

@@ -194,7 +194,9 @@ class Views:
         if last is not None and not anew and self._journal.plan() is None and self._is_current(last):
             nothing = {n: attrs.evolve(v, way="", changed=0, seconds=0.0) for n, v in last.views.items()}
             read = dict.fromkeys(last.read, 0)
-            self._forget(last)
+            for name, declared in self._sources.items():
+                if name in last.versions:
+                    declared.source.rest(last.versions[name]["at"])
             return attrs.evolve(last, seconds=time.perf_counter() - began, read=read, views=nothing)
         return self._go_on(began, anew, full=full is True)
 

@@ -61,7 +61,7 @@ def killed(folder: Path, *, versions: int, kills: int, seed: int, postgres: str 
     from deltalake import DeltaTable, write_deltalake
 
     write_deltalake(folder / "rows", pa.Table.from_pylist(rows_of(0), SCHEMA))
-    rng, done, span = random.Random(seed), 0, 2.0
+    rng, done, span = random.Random(seed), 0, 1.0
     processes = multiprocessing.get_context("forkserver")  # so that a start does not cost what importing all does
     processes.set_forkserver_preload([*PRELOADED, *(["psycopg"] if postgres else [])])
     while True:

@@ -26,7 +26,7 @@ _WORDS: Final = {
 }
 """How kinds are called where that is not by their own name; those without a word by what they do."""
 _JOINS: Final = {"Join", "OuterJoin", "SemiJoin", "AntiJoin", "RangeJoin"}
-_ROW_BY_ROW: Final = (nodes.Arrange, nodes.Consolidate, nodes.Enter, nodes.Filter, nodes.Map)
+_ROW_BY_ROW: Final = (nodes.Consolidate, nodes.Filter, nodes.Map)
 _LONGEST: Final = 60
 
 
@@ -99,6 +99,10 @@ def _right_of(call: Sequence[Node]) -> str:
 def _name_of(node: Node, site: Site) -> str:
     """Return the name that users gave to what a node passes on, other than in the line of who reads it."""
     while True:
+        while (
+            isinstance(node, nodes.Arrange | nodes.Enter) or node.part_of == "Arrange"
+        ):  # the line is its first reader's
+            node = node.inputs[0]
         if isinstance(node, nodes.Input | nodes.Variable):
             return node.name
         if isinstance(node, nodes.Leave):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import functools
+import warnings
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
@@ -46,29 +48,34 @@ def parts_around(site: Site) -> tuple[ProgramPart, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _parsed(file: str, lines: tuple[str, ...]) -> ast.Module | None:
-    return ast.parse("".join(lines), file) if lines else None
+    with warnings.catch_warnings(action="ignore"):  # Python said them when it ran the program
+        return ast.parse("".join(lines), file) if lines else None
 
 
 def _around(tree: ast.AST, site: Site) -> list[ProgramPart]:
     found: list[ProgramPart] = []
     here: ast.AST | None = tree
     while here is not None:
-        inside = [n for n in _statements(here) if n.lineno <= site.line <= (n.end_lineno or n.lineno)]
-        here = inside[-1] if inside else None
-        if here is not None and (part := _part(here, site)) is not None:
+        statements = _statements(here)
+        place = bisect.bisect_right(statements, site.line, key=lambda n: n.lineno) - 1
+        here = statements[place] if place >= 0 else None
+        if here is None or site.line > (here.end_lineno or here.lineno):
+            break
+        if (part := _part(here, site)) is not None:
             found.append(part)
     return found
 
 
-def _statements(node: ast.AST) -> list[ast.stmt]:
-    """Return the statements directly inside of a node, with those of its branches."""
+@functools.lru_cache(maxsize=1024)
+def _statements(node: ast.AST) -> tuple[ast.stmt, ...]:
+    """Return the statements directly inside of a node, with those of its branches, in the order of their lines."""
     found: list[ast.stmt] = []
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt):
             found.append(child)
         elif isinstance(child, ast.ExceptHandler | ast.match_case):
             found += _statements(child)
-    return found
+    return tuple(sorted(found, key=lambda n: n.lineno))
 
 
 def _part(node: ast.AST, site: Site) -> ProgramPart | None:

@@ -430,7 +430,9 @@ class Subscriptions:
     def next(self, node: Output, given: Antichain) -> tuple[Updates | None, Antichain, bool]:
         """Return the first changes in memory beyond a frontier, how far these go, and whether some are missing."""
         with self._changed:
-            window = self.windows[node]
+            window = self.windows.get(node)
+            if window is None:  # closed meanwhile
+                return None, given, False
             if not given.dominates(window.lower):
                 return None, window.upper, True
             found = next((batch for batch in window.batches if not given.dominates(batch.upper)), None)
@@ -472,6 +474,8 @@ class Subscriptions:
     def end(self, subscription: Subscription) -> None:
         """End a subscription in this process."""
         with self.run_lock:
+            with self._changed:  # who reads meanwhile finds that it is over, or its window
+                subscription.end()
             if subscription in self._live:
                 self._live.remove(subscription)
                 node = self.frontiers.graph.outputs[subscription.output]
@@ -479,7 +483,6 @@ class Subscriptions:
                     with self._changed:
                         del self.windows[node]
                     self._executor.follow(node, on=False)
-            subscription.end()
         with self._changed:
             self._tell()
 
@@ -521,7 +524,8 @@ class Subscriptions:
         return self._is_end(subscription) or not subscription.frontier.dominates(self._upper(subscription))
 
     def _upper(self, subscription: Subscription) -> Antichain:
-        return self.windows[self.frontiers.graph.outputs[subscription.output]].upper
+        window = self.windows.get(self.frontiers.graph.outputs[subscription.output])
+        return subscription.frontier if window is None else window.upper
 
     def _is_end(self, subscription: Subscription) -> bool:
         return subscription.is_over or self._lifecycle.is_closed
