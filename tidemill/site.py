@@ -62,7 +62,7 @@ class Site:
         return next(iter(made), self.file)
 
     def __str__(self) -> str:
-        return self.location if self.is_cell else f"{Path(self.file).name}:{self.line}{self._in_sql}"
+        return self.location if self.is_cell else f"{self.file.rpartition(os.sep)[2]}:{self.line}{self._in_sql}"
 
     @property
     def is_cell(self) -> bool:

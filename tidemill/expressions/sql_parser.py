@@ -74,6 +74,7 @@ def parse(text: str) -> Expr:
         raise too_deep() from None
 
 
+@functools.lru_cache(1024)  # the same texts come again and again
 @recursion_guard
 def _parsed(text: str) -> Expr:
     try:

@@ -29,8 +29,12 @@ DIALECT: Final = "spark"
 _SPARK: Final = Dialect.get_or_raise(DIALECT)
 
 
+@functools.lru_cache(4096)
 def print_sql(bound: Bound, *, explicit: bool) -> str:
-    """Return a bound tree as Spark SQL text; what is meant by ``explicit`` is said at ``sql_text.to_sql``."""
+    """Return a bound tree as Spark SQL text; what is meant by ``explicit`` is said at ``sql_text.to_sql``.
+
+    Many operators have the same expressions, and each is printed where it is planned and where it is drawn.
+    """
     return _printed(bound, explicit)
 
 

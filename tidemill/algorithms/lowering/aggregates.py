@@ -43,8 +43,7 @@ def aggregate(node: Aggregate, source: Collection) -> Collection:
             bound.append(BoundAggregate(call.function, None, call.argument.dtype, call.output))
             distinct.append((f"{name}#", call.argument))
         else:
-            tie = bind(hash_of_row(source.schema, node.hashed), source.schema)
-            bound.append(_over_columns(call, name, columns, tie, schema=source.schema, keys=keys, shared=shared))
+            bound.append(_over_columns(call, name, columns, node.hashed, source.schema, keys=keys, shared=shared))
     if distinct:
         rows, logic = _with_distinct(source, keys, columns, distinct, bound=bound, names=names)
     else:
@@ -54,7 +53,14 @@ def aggregate(node: Aggregate, source: Collection) -> Collection:
 
 
 def _over_columns(
-    call: AggregateCall, name: str, columns: Columns, tie: Bound, *, schema: Schema, keys: int, shared: int
+    call: AggregateCall,
+    name: str,
+    columns: Columns,
+    hashed: tuple[int, ...] | None,
+    schema: Schema,
+    *,
+    keys: int,
+    shared: int,
 ) -> BoundAggregate:
     """Return an aggregate over columns: of its argument, and those by which it orders and distinguishes rows.
 
@@ -72,21 +78,21 @@ def _over_columns(
     if call.condition is not None:
         condition = _place(columns, f"{name}#if", call.condition, hidden)
     if call.order:
-        order, told_apart = _total_order(call.order, name, columns, tie, schema)
+        order, told_apart = _total_order(call.order, name, columns, hashed, schema)
     order = tuple(o for o in order if o.column >= keys)  # in a group all rows have the same key
     told_apart = tuple(c for c in told_apart if c >= keys)
     return attrs.evolve(made, order=order, condition=condition, tells_apart=told_apart or (column,))
 
 
 def _total_order(
-    keys: tuple[OrderKey, ...], name: str, columns: Columns, hashed: Bound, schema: Schema
+    keys: tuple[OrderKey, ...], name: str, columns: Columns, hashed: tuple[int, ...] | None, schema: Schema
 ) -> tuple[tuple[OrderColumn, ...], tuple[int, ...]]:
     """Return a total order of rows, by their hash and then whole; and the columns of whole rows."""
     asked = [
         OrderColumn(_place(columns, f"{name}#order{i}", key.expression), key.descending, key.nulls_first)
         for i, key in enumerate(keys)
     ]
-    tie = OrderColumn(_place(columns, "hash#", hashed))
+    tie = OrderColumn(_place(columns, "hash#", bind(hash_of_row(schema, hashed), schema)))
     rows = tuple(_place(columns, f"row#{n}", bind(col(n), schema)) for n in schema.names)
     return (*asked, tie, *map(OrderColumn, rows)), rows
 

@@ -120,7 +120,8 @@ def _outermost(copy: Copy, node: Node, sources: tuple[Node, ...], known: dict[Ha
         else:
             made = _outermost(copy, node, before, known)
         return merged(copy, attrs.evolve(sources[0], name=made.name, schema=made.schema), (made,), known)
-    return merged(copy, attrs.evolve(node, scope=sources[0].scope), sources, known)
+    scope = sources[0].scope
+    return merged(copy, node if node.scope is scope else attrs.evolve(node, scope=scope), sources, known)
 
 
 def _leading(graph: Graph) -> set[Node]:

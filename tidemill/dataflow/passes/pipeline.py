@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeAlias
 
+from tidemill.collector import collector_paused
 from tidemill.dataflow.composites import Composite, DeltaJoin, RangeJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.passes.arrangements import drop_null_keys, remove_duplicates, share_arrangements
@@ -97,6 +98,7 @@ def passes_named(passes: Passes) -> tuple[Pass, ...]:
     return tuple(p for p in PASSES if p.__name__ in names)
 
 
+@collector_paused()
 def optimised(graph: Graph, passes: Passes = True, takes: Collection[type[Composite]] = ()) -> Graph:
     """Return the graph after these passes, frozen, with the composites lowered that the engine does not take itself.
 

@@ -35,11 +35,13 @@ class Copy:
             self._made = self.old.emptied(self._same)
         return self._made
 
-    def keep(self, count: int) -> None:
-        """Have the first ``count`` nodes as they are, before all others."""
-        self._same = count
-        for node in self.old.nodes[:count]:
-            self._new[node] = node
+    def keeps(self, node: Node) -> bool:
+        """Have a node as it is, if all before it are: then so is what it reads."""
+        if self._made is not None or node.id != self._same:
+            return False
+        self._same += 1
+        self._new[node] = node
+        return True
 
     def put(self, node: N, *, inputs: tuple[Node, ...] | None = None, **changes: Any) -> N:
         """Add a node like this one, reading these nodes of the copy; its name and the user's line stay.
@@ -120,15 +122,14 @@ def rebuild(
     Where no node changes, or there is none of these kinds, it is the graph.
     With ``keep_unread``, what nobody read in the graph stays: its errors count.
     """
-    first = next((i for i, node in enumerate(graph.nodes) if isinstance(node, kinds)), None)
-    if first is None:
+    if not any(isinstance(node, kinds) for node in graph.nodes):
         return graph
     copy = Copy(graph)
-    copy.keep(first)
-    for node in graph.nodes[first:]:
-        inputs = copy.inputs(node)
-        new = rewrite(copy, node, inputs) if isinstance(node, kinds) else copy.put(node, inputs=inputs)
-        copy.stands_for(new, node)
+    for node in graph.nodes:
+        changes = isinstance(node, kinds)
+        if changes or not copy.keeps(node):
+            inputs = copy.inputs(node)
+            copy.stands_for(rewrite(copy, node, inputs) if changes else copy.put(node, inputs=inputs), node)
     made = copy.finished()
     if made is graph and kinds is not Node:
         return graph
@@ -157,6 +158,6 @@ def _without_unread(graph: Graph, kept: list[Node]) -> Graph:
         return graph
     copy = Copy(graph)
     for node in graph.nodes:
-        if node in wanted:
+        if node in wanted and not copy.keeps(node):
             copy.stands_for(copy.put(node), node)
     return copy.finished()

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from tidemill.collector import collector_paused
 from tidemill.dataflow import nodes
 from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.graph import Graph
@@ -110,6 +111,7 @@ class Scene:
         return f"dataflow {self.name}: {len(self.operators)} operators"
 
 
+@collector_paused()
 def scene_of(graph: Graph, figures: Mapping[int, Figures] | None = None) -> Scene:
     """Return the scene of a graph, with what a run did at each operator where that is given, by the ids of nodes."""
     figures = figures or {}

@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias, cast, get_args
 
 import attrs
 
+from tidemill.collector import collector_paused
 from tidemill.errors import TidemillError
 from tidemill.renderer.diagram.layout import Box, Direction, Edge, LoopLayout, Point, Rectangle, lay_out
 from tidemill.renderer.diagram.measures import SMALL, title_of
@@ -73,6 +74,7 @@ def chosen_layout(scene: Scene, direction: DirectionOrAuto = "auto") -> tuple[Lo
     return down, "down"
 
 
+@collector_paused()
 def svg_of(scene: Scene, direction: DirectionOrAuto = "auto") -> str:
     """Return the picture of a scene."""
     layout, chosen = chosen_layout(scene, direction)
@@ -214,7 +216,7 @@ def _heat(share: float) -> str:
 
 def _escaped(text: str) -> str:
     """Return text as it stands in XML, which has no characters for control."""
-    if not text.isprintable():
+    if not text.replace("\n", "").isprintable():
         text = "".join([c if c.isprintable() or c == "\n" else " " for c in text])
     return escape(text)
 

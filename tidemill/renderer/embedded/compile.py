@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from tidemill.collector import collector_paused
 from tidemill.dataflow.composites import DeltaJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, common
@@ -58,6 +59,7 @@ __all__ = ["FACTORIES", "Compiled"]  # the table is for others once it is filled
 class Compiled:
     """A graph's operators, and the frontiers they share."""
 
+    @collector_paused()
     def __init__(
         self, graph: Graph, progress: Progress, *, kept: Collection[str] = (), interner: Interner | None = None
     ) -> None:

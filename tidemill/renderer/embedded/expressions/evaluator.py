@@ -46,7 +46,8 @@ def compile_scalar(bound: Bound) -> CompiledScalar:
     """Return a function from columns (a sequence, or a callable by index) and a number of rows to the array of values.
 
     It raises ``ExpressionError`` with the first offending row's index. Operands of AND and OR are evaluated on all
-    rows; only where one fails are they evaluated anew, each on the rows for which none before it decides.
+    rows; only where one fails are they evaluated anew, each on the rows for which none before it decides. The function
+    compiles the expression when it is first called: in a large graph few operators have rows to begin with.
 
     >>> from tidemill.expressions.binding import bind
     >>> from tidemill.expressions.expr import col
@@ -55,9 +56,14 @@ def compile_scalar(bound: Bound) -> CompiledScalar:
     >>> late([pa.array([59, 61, None])], 3).to_pylist()
     [False, True, None]
     """
-    nodes, dtype = [recursion_guard(_compile)(bound, _CHOICES)], bound.dtype.arrow
-    if can_fail(bound) and any(isinstance(part, BoundCall) and part.function in _GUARDS for part in walk(bound)):
-        nodes.append(recursion_guard(_compile)(bound, {**_CHOICES, **_GUARDS}))
+    dtype = bound.dtype.arrow
+
+    @functools.cache
+    def compiled() -> list[_Node]:
+        nodes = [recursion_guard(_compile)(bound, _CHOICES)]
+        if can_fail(bound) and any(isinstance(part, BoundCall) and part.function in _GUARDS for part in walk(bound)):
+            nodes.append(recursion_guard(_compile)(bound, {**_CHOICES, **_GUARDS}))
+        return nodes
 
     @recursion_guard
     def run(columns: Columns | Sequence[pa.Array], n: int) -> pa.Array:
@@ -65,13 +71,13 @@ def compile_scalar(bound: Bound) -> CompiledScalar:
             return pa.array([], dtype)
         get = columns if callable(columns) else columns.__getitem__
         failure = None
-        for node in nodes:
+        for node in compiled():
             try:
                 return _array(node(get, n), n)
             except FailureError as one:
                 failure = one
         assert failure is not None, "there is a node, and it failed"
-        raise _first_error(nodes[-1], get, n, failure)
+        raise _first_error(compiled()[-1], get, n, failure)
 
     return run
 

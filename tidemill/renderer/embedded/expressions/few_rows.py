@@ -96,18 +96,35 @@ _AS_THEY_ARE: Final = (bool, int, str)
 
 
 class FewRows:
-    """The values that expressions use of a few rows, and what the expressions give for them."""
+    """The values that expressions use of a few rows, and what the expressions give for them.
+
+    Expressions are compiled when there are first few rows.
+    """
 
     def __init__(self, schema: Schema, expressions: Sequence[Bound], interner: Interner) -> None:
-        self._scalars = [compile_row_scalar(e) for e in expressions]
-        self.is_quick = None not in self._scalars
-        """Whether all expressions are for Python."""
-        self._hashed = [_words_hashed(e) for e in expressions]
-        """The columns of expressions that are computed from the codes as they are, hashes of these."""
-        others = [e for e, words in zip(expressions, self._hashed, strict=True) if words is None]
-        used = sorted({i for e in others for i in e.columns()}) if self.is_quick else []
-        self._used = [(i, decoder(schema.fields[i].dtype, interner)) for i in used]
+        self._schema, self._expressions, self._interner = schema, expressions, interner
         self._width = len(schema)
+
+    @functools.cached_property
+    def _scalars(self) -> list[RowScalar | None]:
+        return [compile_row_scalar(e) for e in self._expressions]
+
+    @functools.cached_property
+    def is_quick(self) -> bool:
+        """Whether all expressions are for Python."""
+        return None not in self._scalars
+
+    @functools.cached_property
+    def _hashed(self) -> list[list[int] | None]:
+        """The columns of expressions that are computed from the codes as they are, hashes of these."""
+        return [_words_hashed(e) for e in self._expressions]
+
+    @functools.cached_property
+    def _used(self) -> list[tuple[int, Callable[[int], Any]]]:
+        """The columns that the others read, and their decoders."""
+        others = [e for e, words in zip(self._expressions, self._hashed, strict=True) if words is None]
+        used = sorted({i for e in others for i in e.columns()})
+        return [(i, decoder(self._schema.fields[i].dtype, self._interner)) for i in used]
 
     def values(self, updates: UpdateArray) -> list[list[Any]] | None:
         """Return the values of each expression for all rows; None where they are many, not quick, or one has none."""
