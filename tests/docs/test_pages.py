@@ -10,11 +10,15 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["../README.md", *sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md") if has_code(p))]
 ON_SPARK = {"guides/spark.md"}
 """Those that tests/spark/test_spark_pages.py runs, where there is a session."""
+SLOW = {"guides/nightly-job.md"}
+"""Those whose programs are run again and again, in processes of their own."""
 WIDTH = 100
 """Characters that fit the site's column."""
 
 
-@pytest.mark.parametrize("name", [n for n in PAGES if n not in ON_SPARK])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in PAGES if n not in ON_SPARK]
+)
 def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = DOCS / name

@@ -38,6 +38,7 @@ def shown(folder):
     return [p.name for p in sorted(folder.iterdir()) if p.name.startswith("step")]
 
 
+@pytest.mark.slow
 def test_files_stay_few_and_contents_the_same(tmp_path):
     state, log = tmp_path / "state", tmp_path / "log"
     seen = []

@@ -202,6 +202,7 @@ def test_each_row_of_a_load_or_a_large_step_takes_so_much_work_at_most(
         assert not beyond(found, LIMITS[what]), f"{what}, {rows} rows: see how to renew limits above"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", LIMITS)
 def test_ten_times_the_rows_do_not_make_each_row_dearer(work: dict[str, tuple[Work, Work]], what: str) -> None:
     few, many = work[what]

@@ -428,7 +428,13 @@ INEXACT = {"exp": 1, "ln": 1, "log10": 1, "log2": 1, "power": 2}
 CALLS = [c for kind in KINDS for c in composed(kind, 0) if hasattr(c, "calls")]
 
 
-@pytest.mark.parametrize("function", sorted({c.calls for c in CALLS}))
+DEAR = {"row_text", "xxhash64"}
+"""Functions of rows of any width, of which cases take long to draw."""
+
+
+@pytest.mark.parametrize(
+    "function", [pytest.param(f, marks=[pytest.mark.slow] * (f in DEAR)) for f in sorted({c.calls for c in CALLS})]
+)
 def test_evaluators_agree_on_each_function(function: str) -> None:
     @given(st.one_of(*[c for c in CALLS if c.calls == function]), ROWS)
     @settings(SETTINGS, max_examples=scaled(25))

@@ -119,6 +119,7 @@ def test_functions_that_differ_between_dialects_are_refused(flow, text, dialect,
         flow.sql(text, dialect)
 
 
+@pytest.mark.slow
 def test_deep_and_long_texts(flow):
     with pytest.raises(SqlError, match="nested too deeply"):
         flow.sql("select " + "(" * 10_000 + "1" + ")" * 10_000)

@@ -575,6 +575,7 @@ views.view("sums", rows.group_by("region").agg(total=tm.sum("amount")), to=tm.de
 """
 
 
+@pytest.mark.slow
 def test_the_command_line_refreshes(tmp_path):
     pq.write_table(orders((1, "north", 4)), tmp_path / "rows.parquet")
     program = tmp_path / "views.py"

@@ -55,6 +55,7 @@ def grouped(draw):
     return build
 
 
+@pytest.mark.slow
 @examples(40, least=25)
 @given(build=grouped(), coordinates=st.integers(1, 2), data=st.data())
 def test_random_groups_give_the_same(build, coordinates, data):

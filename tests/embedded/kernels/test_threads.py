@@ -266,6 +266,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert (done.stdout, done.stderr) == ("0\n", "")
 
 
+@pytest.mark.slow
 def test_idle_threads_do_not_keep_the_process():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeAlias
 
-from tidemill.collector import collector_paused
+from tidemill.dataflow.collector import collector_paused
 from tidemill.dataflow.composites import Composite, DeltaJoin, RangeJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.passes.arrangements import drop_null_keys, remove_duplicates, share_arrangements

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 import attrs
 
-from tidemill.collector import collector_paused
 from tidemill.dataflow import nodes
+from tidemill.dataflow.collector import collector_paused
 from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Node

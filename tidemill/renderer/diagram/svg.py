@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias, cast, get_args
 
 import attrs
 
-from tidemill.collector import collector_paused
+from tidemill.dataflow.collector import collector_paused
 from tidemill.errors import TidemillError
 from tidemill.renderer.diagram.layout import Box, Direction, Edge, LoopLayout, Point, Rectangle, lay_out
 from tidemill.renderer.diagram.measures import SMALL, title_of

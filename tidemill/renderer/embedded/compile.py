@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from tidemill.collector import collector_paused
+from tidemill.dataflow.collector import collector_paused
 from tidemill.dataflow.composites import DeltaJoin
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, common
