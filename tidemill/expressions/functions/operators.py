@@ -204,10 +204,6 @@ def modulo(a: Any, b: Any) -> Any:
     return a % b if isinstance(a, decimal.Decimal) else a - b * _int_quotient(a, b)
 
 
-def _negated(a: Any) -> Any:
-    return a.copy_negate() if isinstance(a, decimal.Decimal) else -a
-
-
 _Later = Callable[[], Any]
 
 
@@ -292,7 +288,8 @@ OPERATORS: Final = (
     Function("floor_divide", _int_divide, _EXACT, "FLOOR_DIVIDE", can_fail=True, python=exact(_floor_quotient)),
     Function("modulo", remainder, _NUMBERS, "%", "Mod", can_fail=unless_by(int, float), aliases=("mod",),
              python=exact(modulo)),
-    Function("negate", number, "a number", "-", "Neg", can_fail=True, aliases=("negative",), python=_negated),
+    Function("negate", number, "a number", "-", "Neg", can_fail=True, aliases=("negative",),
+             python=lambda a: a.copy_negate() if isinstance(a, decimal.Decimal) else -a),
     Function("eq", _comparison, COMPARABLE, "=", "EQ", python=is_equal),
     Function("ne", _comparison, COMPARABLE, "<>", "NEQ", python=lambda a, b: not is_equal(a, b)),
     Function("lt", _comparison, COMPARABLE, "<", "LT", python=is_less),
