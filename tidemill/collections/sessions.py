@@ -22,8 +22,8 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr
 from tidemill.expressions.structure import key, replaced
 from tidemill.expressions.types import DATE, TIMESTAMP, DType
+from tidemill.expressions.windows.calls import SessionCall, sessions_in
 from tidemill.expressions.windows.functions import lag
-from tidemill.expressions.windows.sessions import SessionCall, sessions_in
 from tidemill.expressions.windows.specification import Window
 
 

@@ -143,9 +143,7 @@ class _Push:
     def filter(self, node: Filter) -> tuple[Node, At]:
         if self.domain is None and not self.is_open(node.input):
             return self.derived(node)
-        below, at = self.push(node.input)
-        conditions = tuple(renamed(c, at) for c in node.conditions)
-        return Filter(input=below, conditions=conditions, columns=(*node.columns, *self.fields(at))), at
+        return self.alike(node)
 
     def derived(self, node: Filter) -> tuple[Node, At]:
         """Return the rows with what the outer columns are to be equal to."""
@@ -189,17 +187,12 @@ class _Push:
         made = Project(input=below, named=(*named, *passed), columns=columns)
         return made, {o: Column(f.name) for o, (f, _) in zip(at, passed, strict=True)}
 
-    def temporal(self, node: Temporal) -> tuple[Node, At]:
+    def alike(self, node: Any) -> tuple[Node, At]:
+        """Return the same of rows that have the outer columns' values, which are keys besides where there are keys."""
         below, at = self.push(node.input)
-        begin, end = (None if e is None else renamed(e, at) for e in (node.begin, node.end))
-        return attrs.evolve(node, input=below, begin=begin, end=end, columns=(*node.columns, *self.fields(at))), at
-
-    def unnest(self, node: Unnest) -> tuple[Node, At]:
-        below, at = self.push(node.input)
-        arguments = tuple(renamed(e, at) for e in node.arguments)
-        nothing = None if node.nothing is None else renamed(node.nothing, at)
-        columns = (*node.columns, *self.fields(at))
-        return attrs.evolve(node, input=below, arguments=arguments, nothing=nothing, columns=columns), at
+        made = node.with_expressions(lambda e: renamed(e, at))
+        keys = {"keys": (*made.keys, *at.values())} if isinstance(made, (TopK, AtMostOne)) else {}
+        return attrs.evolve(made, input=below, columns=(*node.columns, *self.fields(at)), **keys), at
 
     def join(self, node: Join) -> tuple[Node, At]:
         left, right = self.is_open(node.left), self.is_open(node.right)
@@ -259,21 +252,6 @@ class _Push:
         calls = tuple((f, mapped(e, parted)) for f, e in node.calls)
         return Window(input=below, calls=calls, columns=(*node.columns, *self.fields(at))), at
 
-    def top_k(self, node: TopK) -> tuple[Node, At]:
-        below, at = self.push(node.input)
-        order = tuple(attrs.evolve(k, expression=renamed(k.expression, at)) for k in node.order)
-        keys = (*(renamed(k, at) for k in node.keys), *at.values())
-        return attrs.evolve(node, input=below, order=order, keys=keys, columns=(*node.columns, *self.fields(at))), at
-
-    def distinct(self, node: Distinct) -> tuple[Node, At]:
-        below, at = self.push(node.input)
-        return Distinct(input=below, columns=(*node.columns, *self.fields(at))), at
-
-    def at_most_one(self, node: AtMostOne) -> tuple[Node, At]:
-        below, at = self.push(node.input)
-        keys = (*(renamed(k, at) for k in node.keys), *at.values())
-        return attrs.evolve(node, input=below, keys=keys, columns=(*node.columns, *self.fields(at))), at
-
     def set_op(self, node: SetOp) -> tuple[Node, At]:
         sides = []
         for side in node.inputs:
@@ -313,6 +291,5 @@ def when_empty(aggregate: Expr, value: Expr) -> Expr:
 
 _RULES: Final[dict[type[Node], Callable[[_Push, Any], tuple[Node, At]]]] = {
     Filter: _Push.filter, Project: _Push.project, Join: _Push.join, Group: _Push.group, Window: _Push.window,
-    Unnest: _Push.unnest, Temporal: _Push.temporal,
-    TopK: _Push.top_k, Distinct: _Push.distinct, AtMostOne: _Push.at_most_one, SetOp: _Push.set_op,
+    SetOp: _Push.set_op, **dict.fromkeys((Unnest, Temporal, TopK, Distinct, AtMostOne), _Push.alike),
 }  # fmt: skip
