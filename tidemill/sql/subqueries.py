@@ -78,7 +78,7 @@ def filtered_by(names: Names, plan: Node, condition: Expr, node: Any) -> Node:
     if isinstance(inner, Sub) and inner.kind != "scalar" and not any(subqueries(o) for o in inner.operands):
         pairs = list(zip(inner.operands, inner.values, strict=True)) if inner.kind == "compare" else []
         plain = inner.comparison == "eq" and not any(is_null(x) for pair in pairs for x in pair)
-        known = not any(_nullable(names, x) for pair in pairs for x in pair) if plain and negated else True
+        known = not any(names.typed(x, None)[1].nullable for pair in pairs for x in pair) if plain and negated else True
         if plain and known:
             equal: list[Expr] = [Call("eq", pair) for pair in pairs]
             for one in equal:
@@ -89,10 +89,6 @@ def filtered_by(names: Names, plan: Node, condition: Expr, node: Any) -> Node:
     plan, condition = applied(names, plan, condition)
     condition = names.condition(condition, node, "WHERE")
     return Filter(input=plan, conditions=(condition,), columns=kept)
-
-
-def _nullable(names: Names, expression: Expr) -> bool:
-    return names.typed(expression, None)[1].nullable
 
 
 def partnered(names: Names, plan: Node, sub: Node, how: str, equal: list[Expr]) -> Node:

@@ -140,10 +140,6 @@ MAPS: Final = (
 PREDICATES: Final = ("v > 0", "k = v", "k IS NOT NULL", "k < 2 OR v IS NULL", "NOT k = 1", "v IN (0, 2)")
 
 
-def _swapped(row: Any) -> Any:
-    return (row.v, row.k)
-
-
 def _halves(row: Any) -> Any:
     return [] if row.v is None else [(row.k, row.v // 2), (row.v, row.v // 2)][: 1 + row.v % 2]
 
@@ -159,7 +155,7 @@ def grow_simple(growth: Growth, pool: Pool, _depth: int) -> Plant:
         [
             lambda: plant.like(rows.select(**growth.pick(MAPS))),
             lambda: plant.like(rows.filter(growth.pick(PREDICATES))),
-            lambda: plant.like(rows.map_rows(_swapped, SCHEMA)),
+            lambda: plant.like(rows.map_rows(lambda row: (row.v, row.k), SCHEMA)),
             lambda: attrs.evolve(plant, rows=rows.flat_map(_halves, SCHEMA), most=plant.most * 4),
             lambda: Plant(rows.distinct(), positive=True, most=1),
             lambda: plant.like(rows.consolidate()),
