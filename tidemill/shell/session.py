@@ -240,8 +240,7 @@ class SqlSession:
         return collected(text, self.dialect_name, self._tables(text), finish)
 
     def _query(self, statement: Words) -> Rows:
-        tables = self._tables(statement.text)
-        return selected(statement, self.dialect_name, tables)
+        return selected(statement.text, self.dialect_name, self._tables(statement.text))
 
     def _tables(self, text: str) -> dict[str, Table]:
         """Return what the names in a query mean now."""

@@ -104,10 +104,10 @@ class Queries:
                 self.names.typed(how.expression, at)
         by = [how for how, _ in keys if not is_null(how.expression)]
         if not limits.cuts:
-            return relation
+            return attrs.evolve(relation, order=tuple(by))
         if limits.ties and not by:
             raise self.names.error(node.args["limit"], "FETCH ... WITH TIES without ORDER BY")
-        return Relation(cut(relation.plan, by, limits), relation.columns)
+        return Relation(cut(relation.plan, by, limits), relation.columns, tuple(by))
 
     # -- set operations ------------------------------------------------------------------------------------------------
 

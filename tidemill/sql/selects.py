@@ -396,7 +396,7 @@ class Select:
         if limits.cuts:
             made = cut(made, keys, limits)
             made = attrs.evolve(made, span=names.source.span(node.args.get("order") or node.args.get("limit")))
-        return Relation(made, visible)
+        return Relation(made, visible, tuple(keys))
 
 
 def _has_aggregate(expression: Expr) -> bool:
