@@ -73,8 +73,7 @@ def unnested(names: Names, outer: Node, plan: Node, *, derive: bool = True) -> U
         except NeedsDomainError:
             pass
     named = tuple((names.again(names.fields[f]), Column(f)) for f in asked)
-    columns = tuple(field for field, _ in named)
-    domain = Distinct(input=Project(input=outer, named=named, columns=columns), columns=columns)
+    domain = Distinct(input=Project(input=outer, named=named))
     return Unnested(*_Push(names, asked, domain, plan).push(plan), derived=False)
 
 
@@ -124,14 +123,13 @@ class _Push:
     def beside_domain(self, node: Node) -> tuple[Node, At]:
         """Return the rows of a node for each of the domain."""
         domain, at = self.fresh_domain()
-        columns = (*domain.columns, *node.columns)
-        return Join(left=domain, right=node, how="inner", conditions=(), columns=columns), at
+        return Join(left=domain, right=node, how="inner", conditions=()), at
 
     def fresh_domain(self) -> tuple[Node, At]:
         if self.domain is None:
             raise NeedsDomainError
         named = tuple((self.names.again(f), Column(f.name)) for f in self.domain.columns)
-        fresh = Project(input=self.domain, named=named, columns=tuple(f for f, _ in named))
+        fresh = Project(input=self.domain, named=named)
         return fresh, {o: Column(f.name) for o, f in zip(self.asked, fresh.columns, strict=True)}
 
     def fields(self, at: At) -> tuple[Field, ...]:
@@ -160,11 +158,10 @@ class _Push:
             raise NeedsDomainError
         named = [(self.names.again(self.names.fields[f], nullable=False), equal[f]) for f in self.asked]
         at: At = {f: Column(field.name) for f, (field, _) in zip(self.asked, named, strict=True)}
-        columns = (*node.input.columns, *(field for field, _ in named))
         passed = [(f, Column(f.name)) for f in node.input.columns]
         alone = [c for c in rest if read([c]).isdisjoint(self.asked)]  # by which the rows' own joins are ordered
-        own_rows = Filter(input=node.input, conditions=tuple(alone), columns=node.input.columns)
-        rows = Project(input=own_rows if alone else node.input, named=(*passed, *named), columns=columns)
+        own_rows = Filter(input=node.input, conditions=tuple(alone))
+        rows = Project(input=own_rows if alone else node.input, named=(*passed, *named))
         known = [Call("not", (Call("is_null", (c,)),)) for c in at.values()]
         conditions = (*known, *(renamed(c, at) for c in rest if all(c is not one for one in alone)))
         return Filter(input=rows, conditions=conditions, columns=(*node.columns, *(f for f, _ in named))), at
@@ -183,8 +180,7 @@ class _Push:
         below, at = self.push(node.input)
         named = [(f, renamed(e, at)) for f, e in node.named]
         passed = [(self.names.again(f), Column(f.name)) for f in self.fields(at)]  # another may read what is below, too
-        columns = (*node.columns, *(f for f, _ in passed))
-        made = Project(input=below, named=(*named, *passed), columns=columns)
+        made = Project(input=below, named=(*named, *passed))
         return made, {o: Column(f.name) for o, (f, _) in zip(at, passed, strict=True)}
 
     def alike(self, node: Any) -> tuple[Node, At]:
@@ -199,7 +195,7 @@ class _Push:
         if node.how == "inner" and not left and not right:
             rows = attrs.evolve(node, conditions=())
             self.open[id(rows)] = set()
-            return self.filter(Filter(input=rows, conditions=node.conditions, columns=node.columns))
+            return self.filter(Filter(input=rows, conditions=node.conditions))
         if node.how == "inner" and not left:
             below, at = self.push(node.right)
             conditions = tuple(renamed(c, at) for c in node.conditions)
@@ -218,7 +214,7 @@ class _Push:
         pairs = attrs.evolve(node, left=first, right=second, conditions=tuple(given), columns=both)
         merged = [(self.names.again(self.names.fields[f]), Call("coalesce", (at[f], other[f]))) for f in self.asked]
         named = (*((f, Column(f.name)) for f in node.columns), *merged)
-        whole = Project(input=pairs, named=named, columns=tuple(f for f, _ in named))
+        whole = Project(input=pairs, named=named)
         return whole, {f: Column(field.name) for f, (field, _) in zip(self.asked, merged, strict=True)}
 
     def group(self, node: Group) -> tuple[Node, At]:
@@ -232,12 +228,11 @@ class _Push:
         fresh = [self.names.again(f) for f in node.columns]
         aggregates = tuple((f, e) for f, (_, e) in zip(fresh, made.aggregates, strict=True))
         made = attrs.evolve(made, aggregates=aggregates, columns=(*fresh, *self.fields(keys)))
-        columns = (*domain.columns, *made.columns)
-        rows = Join(left=domain, right=made, how="left", conditions=tuple(self.same(outer, keys)), columns=columns)
+        rows = Join(left=domain, right=made, how="left", conditions=tuple(self.same(outer, keys)))
         empty = [when_empty(e, Column(f.name)) for f, e in aggregates]
         named: list[Named] = list(zip(node.columns, empty, strict=True))
         named += [(f, Column(f.name)) for f in self.fields(outer)]
-        return Project(input=rows, named=tuple(named), columns=tuple(f for f, _ in named)), outer
+        return Project(input=rows, named=tuple(named)), outer
 
     def window(self, node: Window) -> tuple[Node, At]:
         below, at = self.push(node.input)
@@ -257,7 +252,7 @@ class _Push:
         for side in node.inputs:
             below, at = self.push(side)
             named = tuple((f, Column(f.name)) for f in (*side.columns, *self.fields(at)))
-            sides.append(Project(input=below, named=named, columns=tuple(f for f, _ in named)))
+            sides.append(Project(input=below, named=named))
         fields = tuple(self.names.again(self.names.fields[f]) for f in self.asked)
         left, right = sides
         made = attrs.evolve(node, left=left, right=right, columns=(*node.columns, *fields))

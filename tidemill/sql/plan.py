@@ -7,7 +7,7 @@ below it gives comes from a query around it, until `decorrelate` has made joins 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import attrs
 
@@ -23,16 +23,21 @@ if TYPE_CHECKING:
 
 Named: TypeAlias = "tuple[Field, Expr]"
 """A column, and what it is computed by."""
+_AS_MADE: Final[Any] = None
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class Node:
     """Rows."""
 
-    columns: tuple[Field, ...]
-    """Its columns; those below it are not seen above, but where a node says so."""
+    columns: tuple[Field, ...] = _AS_MADE
+    """Its columns, if they are others than it makes; those below it are not seen above, but where a node says so."""
     span: tuple[int, int] | None = None
     """Where in the text what it stands for begins and ends."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.columns is None:
+            object.__setattr__(self, "columns", _columns_made(self))
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -52,6 +57,16 @@ class Node:
         """Return the node with others in the place of what it computes."""
         fields = zip(attrs.fields(type(self)), self._values, strict=True)
         return attrs.evolve(self, **{f.name: _replaced(value, replacement) for f, value in fields})
+
+
+def _columns_made(node: Any) -> tuple[Field, ...]:
+    """Return the columns that a node makes, those of its inputs first."""
+    if isinstance(node, (Project, Group)):
+        pairs = node.named if isinstance(node, Project) else (*node.keys, *node.aggregates)
+        return tuple(field for field, _ in pairs)
+    inputs = node.inputs[:1] if isinstance(node, Join) and node.how in ("semi", "anti") else node.inputs
+    own = node.made if isinstance(node, Unnest) else [field for field, _ in getattr(node, "calls", ())]
+    return (*(field for one in inputs for field in one.columns), *own)
 
 
 def _expressions_in(value: Any) -> Iterator[Expr]:

@@ -336,7 +336,7 @@ class _Script:
             values += [k.expression for k in relation.order]
             names += [f"__order_{i}" for i in range(len(relation.order))]
         named = tuple(self.selected(value, n, node) for n, value in zip(names, values, strict=True))
-        plan: Node = Project(input=relation.plan, named=named, columns=tuple(f for f, _ in named))
+        plan: Node = Project(input=relation.plan, named=named)
         plan = Rewriter(self.names).plan(plan)
         self.plans.append((name, plan))
         try:
