@@ -208,14 +208,8 @@ class Sources:
         columns = relation.columns
         if alias is not None:
             self.names.source.only(alias, "this", "columns")
-            given = alias.args.get("columns") or []
-            if len(given) > len(columns):
-                reason = f"{len(given)} names for {len(columns)} columns"
-                raise self.names.error(given[0], reason)
-            dialect = self.names.dialect
-            named = [Visible(dialect.written(g), dialect.key(g), c.expr) for g, c in zip(given, columns, strict=False)]
-            columns = (*named, *columns[len(given) :])
-            key = dialect.key(alias.this) if alias.this is not None else key
+            columns = self.query.named(relation, alias).columns
+            key = self.names.dialect.key(alias.this) if alias.this is not None else key
         return Item(relation.plan, columns, () if key is None else ((key, columns),))
 
     # -- joins --------------------------------------------------------------------------------------------------------
