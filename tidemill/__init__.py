@@ -218,6 +218,7 @@ from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.sort_keys import asc, desc
 from tidemill.expressions.sql_text import expr
 from tidemill.expressions.types import DType
+from tidemill.expressions.windows.calls import session
 from tidemill.expressions.windows.frames import UNBOUNDED
 from tidemill.expressions.windows.functions import (
     cume_dist,
@@ -232,7 +233,6 @@ from tidemill.expressions.windows.functions import (
     rank,
     row_number,
 )
-from tidemill.expressions.windows.sessions import session
 from tidemill.expressions.windows.specification import Window
 from tidemill.flow import Dataflow, load, local_spark, render
 from tidemill.renderer.diagram.why import Why

@@ -470,7 +470,7 @@ def local_spark(master: str = "local[*]", **settings: str) -> SparkSession:
     of a step. For Spark's errors to say it, set ``spark.python.sql.dataFrameDebugging.enabled`` to ``"true"``.
     """
     _need_spark()
-    from tidemill.renderer.spark.local import local_session  # noqa: PLC0415 - as above
+    from tidemill.renderer.spark.session import local_session  # noqa: PLC0415 - as above
 
     return local_session(master, settings)
 

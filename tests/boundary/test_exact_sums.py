@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.running import examples
 
-from tidemill.algorithms.prefix_sums.packing import packed, unpacked
+from tidemill.algorithms.prefix_sums.python_combiners import packed, unpacked
 from tidemill.boundary.exact_sums import Exact, mean, root, sum_of, together, variance
 from tidemill.expressions.types import FLOAT64, INT64, decimal_type
 

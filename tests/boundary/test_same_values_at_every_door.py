@@ -335,3 +335,10 @@ def test_tables_without_values_fit_whatever_the_types_of_their_columns(dtype):
         assert read_back(schema, table) == [(None,)]
     with pytest.raises(RowError, match="'c' is missing"):
         read_back(schema, pd.DataFrame(columns=["d"]))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64", "list<float64>"])
+def test_what_a_type_cannot_hold_overflows(dtype):
+    value = [10**400] if dtype.startswith("list") else 10**400
+    with pytest.raises(RowError, match=r"is not a valid (float|int)64: overflow"):
+        read_back(Schema.of({"c": dtype}), [(value,)])

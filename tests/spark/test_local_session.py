@@ -6,7 +6,7 @@ DEBUGGING = "spark.python.sql.dataFrameDebugging.enabled"
 
 
 def test_settings_that_are_given_come_first(spark):
-    from tidemill.renderer.spark.local import session_settings
+    from tidemill.renderer.spark.session import session_settings
 
     assert session_settings({}) == {DEBUGGING: "false"}
     given = {"spark_ui_enabled": "false", "spark_python_sql_dataFrameDebugging_enabled": "true"}

@@ -14,8 +14,7 @@ import tidemill as tm
 from tidemill.dataflow.nodes import FlatMap
 from tidemill.errors import UserFunctionError
 from tidemill.renderer.runs.user_functions import mapped_rows
-from tidemill.renderer.spark.map_tasks import mapped_at_once
-from tidemill.renderer.spark.row_tasks import row_task
+from tidemill.renderer.spark.row_tasks import mapped_at_once, row_task
 
 MADE = {
     "i": "int64", "f": "float64", "b": "bool", "s": "string", "n": "int64 not null", "j": "int32", "d": "date",

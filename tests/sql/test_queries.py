@@ -58,6 +58,8 @@ select a from t where a in (select a from u)
 select a from t where a not in (select a from u)
 select a from t where a not in (select a from u where a is not null)
 select a from t where exists (select * from u, v where u.a = t.a and u.c = v.k and v.x > 0)
+select a, (select max(u.c) from u semi join v on v.k = u.c where u.a = t.a) as m from t
+select a, (select count(*) from u anti join v on v.k = u.c where u.a = t.a) as n from t
 select a from t where b > 2 or exists (select * from u, v where u.a = t.a and u.c = v.k and v.x > t.b and v.x < 9)
 select a from t where a not in (select u.a from u, v where u.c = v.k and v.x > t.b and u.a is not null)
 select t.a, w.x from t left join (select * from u, v) w on t.a = w.a and w.c = w.k and w.x > 1

@@ -133,7 +133,7 @@ def by(
 
 def avg(argument: Any) -> Combination:
     """Return the combination for the mean of the values that are not NULL, of ``tm.avg``'s type; NULL for none."""
-    return Combination("avg", argument, _avg)
+    return Combination("avg", argument, lambda given: Quotient.avg(given, aggregate_type("avg", _number(given, "avg"))))
 
 
 def variance(argument: Any) -> Combination:
@@ -159,10 +159,6 @@ def bool_or(argument: Any) -> Combination:
 def _sum(given: DType) -> Combiner:
     result = aggregate_type("sum", _number(given, "sum"))
     return WholeSum() if given.is_integer else ExactSum(given, result)
-
-
-def _avg(given: DType) -> Combiner:
-    return Quotient.avg(given, aggregate_type("avg", _number(given, "avg")))
 
 
 def _number(given: DType, name: str) -> DType:

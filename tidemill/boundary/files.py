@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
 import pyarrow as pa
@@ -57,6 +57,8 @@ _CSV_PLACE: Final = re.compile(
 class _Files(Source):
     """Files of one kind, read one after another. A batch of several files is refused whole too."""
 
+    takes_folders: ClassVar[bool] = False
+    """Whether a folder stands for what is in it."""
     paths: tuple[str, ...]
 
     def read(self, schema: Schema, where: str) -> pa.Table:
@@ -71,11 +73,6 @@ class _Files(Source):
             msg = f"{where}: {error}"
             raise RowError(msg) from error
 
-    @property
-    def takes_folders(self) -> bool:
-        """Whether a folder stands for what is in it."""
-        return False
-
     @abc.abstractmethod
     def _parsed(self, path: str, schema: Schema, where: str) -> pa.Table: ...
 
@@ -84,12 +81,8 @@ class _Files(Source):
 class ParquetFiles(_Files):
     """Parquet files as rows: what `read_parquet` returns."""
 
+    takes_folders: ClassVar[bool] = True
     columns: Mapping[str, str] | None
-
-    @property
-    def takes_folders(self) -> bool:
-        """Whether a folder stands for what is in it: it does."""
-        return True
 
     def arrow_schema(self) -> pa.Schema:
         """Return the schema of the first file, under the input's names."""

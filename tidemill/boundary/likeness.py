@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import types
-from collections.abc import Mapping
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-import attrs
 import pyarrow as pa
 
 from tidemill.boundary.files import ParquetFiles
 from tidemill.boundary.rows import listed_rows
 from tidemill.boundary.tables import Source, as_table
-from tidemill.boundary.values import as_dict, field_names
+from tidemill.boundary.values import as_dict, field_names, names_of_class
 from tidemill.errors import SchemaError, TidemillError, brief
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType, dtype, list_type, struct_type
@@ -73,21 +70,11 @@ def _of_class(given: type) -> Schema:
     except (NameError, TypeError) as error:
         msg = f"like={given.__name__}: its annotations cannot be read ({error})"
         raise SchemaError(msg) from None
-    names = _names_of(given)
+    names = names_of_class(given)
     if not names:
         msg = f"like={given.__name__}: expected a dataclass, a class of attrs, a named tuple or a pydantic model"
         raise SchemaError(msg)
     return Schema(tuple(_field(given, name, hints.get(name)) for name in names))
-
-
-def _names_of(given: type) -> tuple[str, ...]:
-    """Return the names of the fields of a class; none where it has none."""
-    model = getattr(given, "model_fields", None)
-    if isinstance(model, Mapping):  # pydantic's
-        return tuple(model)
-    if dataclasses.is_dataclass(given):
-        return tuple(f.name for f in dataclasses.fields(given))
-    return tuple(f.name for f in attrs.fields(given)) if attrs.has(given) else tuple(getattr(given, "_fields", ()))
 
 
 def _kinds(hint: Any) -> list[Any]:
@@ -102,7 +89,7 @@ def _type(hint: Any) -> DType:
         (of,) = get_args(hint)
         kinds = _kinds(of)
         return list_type(_type(kinds[0] if len(kinds) == 1 else of))
-    if isinstance(hint, type) and _names_of(hint):
+    if isinstance(hint, type) and names_of_class(hint):
         return struct_type([(f.name, f.dtype) for f in _of_class(hint)])
     return dtype(hint)
 

@@ -140,7 +140,8 @@ class _Table:
     def to_html(self, *, limit: int = _SHOWN_HTML_ROWS) -> str:
         """Return an HTML table of the first rows, as notebooks show it: static, and all text escaped."""
         columns, lines = self._head(limit)
-        return html_table(columns, lines, self._size(), self._caption())
+        left_out = self._left_out()
+        return html_table(columns, lines, self._size(), self._caption() + (f" ({left_out})" if left_out else ""))
 
     _repr_html_ = to_html
 
@@ -312,9 +313,7 @@ class Updates(_Table):
         return "no time is complete yet: advance the inputs first, as in run.advance()"
 
     def _caption(self) -> str:
-        caption = f"{_counted(len(self), 'update')} from {self.lower} to {self.upper}"
-        left_out = self._left_out()
-        return f"{caption} ({left_out})" if left_out else caption
+        return f"{counted(len(self), 'update')} from {self.lower} to {self.upper}"
 
 
 def following(updates: Updates, fed: Fed) -> Updates:
@@ -385,7 +384,7 @@ class Rows(_Table):
         if not few:
             return ""
         what, them = ("is", "it") if few == 1 else ("are", "them")
-        return f"{_counted(few, 'row')} with a negative count {what} not {done}: counts() has {them}"
+        return f"{counted(few, 'row')} with a negative count {what} not {done}: counts() has {them}"
 
     def _warn(self) -> None:
         if text := self._left_out("among these"):
@@ -425,9 +424,7 @@ class Rows(_Table):
         return list(self.schema.names), [row for row, n in rows for _ in range(min(n, limit))][:limit]
 
     def _caption(self) -> str:
-        caption = _counted(self._size(), "row") + (" in the end" if self.time is None else f" at {self.time}")
-        left_out = self._left_out()
-        return f"{caption} ({left_out})" if left_out else caption
+        return counted(self._size(), "row") + (" in the end" if self.time is None else f" at {self.time}")
 
 
 def arrow_table(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
@@ -459,5 +456,6 @@ def _sort_keys(column: pa.ChunkedArray) -> list[Any]:
     return [(0, 0) if v is None else (1, 0) if v != v else (2, v) for v in values]  # noqa: PLR0124 - NaN
 
 
-def _counted(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

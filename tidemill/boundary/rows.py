@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from tidemill.boundary.tables import Source, as_table, checked_table, mismatch
@@ -113,6 +114,11 @@ def python_rows(batch: Batch) -> list[tuple[Any, ...]]:
 
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """Return a column as canonical Python values: one NaN, no -0.0, instants in UTC, lists and structs as tuples."""
+    if pa.types.is_floating(column.type) and not column.null_count:
+        numbers = np.asarray(column)
+        if not np.isnan(numbers).any():
+            listed: list[Any] = (numbers + 0.0).tolist()
+            return listed
     return [canonical(v) for v in plain_values(column)] if _may_hold_floats(column.type) else plain_values(column)
 
 

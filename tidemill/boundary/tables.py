@@ -29,10 +29,10 @@ from tidemill.boundary.values import (
     checked_value,
     is_nan,
 )
-from tidemill.errors import RowError
+from tidemill.errors import RowError, SchemaError
 from tidemill.expressions.functions.date_values import whole_micros
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.types import DType, is_arrow_list
+from tidemill.expressions.types import DType, dtype, is_arrow_list
 
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _YEARS: Final = (whole_micros(dt.datetime.min), whole_micros(dt.datetime.max))  # noqa: DTZ901 - timestamps have no zone
@@ -397,7 +397,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def _widens(given: pa.DataType, wanted: DType) -> bool:
+def _widens(given: pa.DataType, wanted: DType) -> bool:  # noqa: PLR0911 - one line a family
     """Return whether values of an Arrow type may be cast: the same family, no loss (a safe cast checks the values)."""
     t = pa.types
     if t.is_dictionary(given) or t.is_run_end_encoded(given):
@@ -410,22 +410,13 @@ def _widens(given: pa.DataType, wanted: DType) -> bool:
         theirs = {f.name: f.type for f in given} if t.is_struct(given) else {}
         fits = len(theirs) == len(wanted.fields) and len(theirs) == given.num_fields
         return fits and all(name in theirs and _widens(theirs[name], of) for name, of in wanted.fields)
-    families: dict[str, Callable[[pa.DataType], bool]] = {
-        "int64": _is_number,
-        "int32": _is_number,
-        "float64": lambda a: t.is_floating(a) or t.is_integer(a),
-        "bool": t.is_boolean,
-        "string": lambda a: t.is_string(a) or t.is_large_string(a) or t.is_string_view(a),
-        "binary": lambda a: t.is_binary(a) or t.is_large_binary(a) or t.is_fixed_size_binary(a) or t.is_binary_view(a),
-        "date": t.is_date,
-        "timestamp": lambda a: t.is_timestamp(a) and a.tz is None,
-        "timestamptz": lambda a: t.is_timestamp(a) and a.tz is not None,
-        "time": t.is_time,
-        "interval": lambda a: t.is_duration(a) or t.is_interval(a),
-        "uuid": lambda a: isinstance(a, pa.UuidType) or t.is_string(a) or t.is_large_string(a) or t.is_string_view(a),
-        "decimal": _is_number,
-    }
-    return families[wanted.name](given)
+    if _is_number(given):
+        return wanted.is_integer or wanted.is_decimal or (wanted.name == "float64" and not t.is_decimal(given))
+    try:
+        family = dtype(given).name
+    except SchemaError:
+        return False
+    return family == wanted.name or (family, wanted.name) == ("string", "uuid")
 
 
 def _is_number(given: pa.DataType) -> bool:

@@ -93,13 +93,16 @@ def checked_value(field: Field, check: Check, value: Any) -> Any:
     except (TypeError, ValueError, ArithmeticError) as error:
         if _is_missing(value, field.dtype):
             return _null(field)
-        # An int too large for a float, or a decimal for its digits, is an ArithmeticError.
-        why = "overflow" if isinstance(error, ArithmeticError) else str(error)
-        msg = f"{field}: {brief(value)} ({type(value).__name__}) is not a valid {field.dtype}" + (
-            f": {why}" if why else ""
-        )
-        hint = _hint_for(value, field.dtype)
-        raise BadValueError(field.name, f"{msg}; {hint}" if hint else msg) from None
+        shown = f"{field}: {brief(value)} ({type(value).__name__})"
+        raise BadValueError(field.name, _misfit(shown, value, field.dtype, error)) from None
+
+
+def _misfit(shown: str, value: Any, dtype: DType, error: Exception) -> str:
+    """Return why a value is none of a type, and what to do with it where that is simple."""
+    # An int too large for a float, or a decimal for its digits, is an ArithmeticError.
+    why = "overflow" if isinstance(error, ArithmeticError) else str(error)
+    hint = _hint_for(value, dtype)
+    return f"{shown} is not a valid {dtype}{f': {why}' if why else ''}{f'; {hint}' if hint else ''}"
 
 
 def _null(field: Field) -> None:
@@ -399,10 +402,8 @@ def _inner(place: str, value: Any, dtype: DType) -> Any:
     try:
         return None if value is None or _is_missing(value, dtype) else check_of(dtype)(value, dtype)
     except (TypeError, ValueError, ArithmeticError) as error:
-        why = "overflow" if isinstance(error, ArithmeticError) else str(error)
-        msg = f"{place}, {brief(value)} ({type(value).__name__}), is not a valid {dtype}" + (f": {why}" if why else "")
-        hint = _hint_for(value, dtype)
-        raise ValueError(f"{msg}; {hint}" if hint else msg) from None
+        shown = f"{place}, {brief(value)} ({type(value).__name__}),"
+        raise ValueError(_misfit(shown, value, dtype, error)) from None
 
 
 def field_names(row: Any) -> tuple[Any, ...] | None:
@@ -422,11 +423,17 @@ def field_names(row: Any) -> tuple[Any, ...] | None:
         # Ours have columns whose names Python does not allow, PySpark's have names where they were made with them.
         found = getattr(kind, "__columns__", None) or getattr(row, "__fields__", None) or getattr(kind, "_fields", None)
         return None if found is None else tuple(found)
-    if dataclasses.is_dataclass(kind):
-        return tuple([f.name for f in dataclasses.fields(kind)])
-    if attrs.has(kind):
-        return tuple([a.name for a in attrs.fields(kind)])
-    return tuple(getattr(kind, "model_fields", ())) or None  # pydantic's
+    return names_of_class(kind) or None
+
+
+def names_of_class(given: type) -> tuple[str, ...]:
+    """Return the names of the fields of a class; none where it has none."""
+    model = getattr(given, "model_fields", None)
+    if isinstance(model, Mapping):  # pydantic's
+        return tuple(model)
+    if dataclasses.is_dataclass(given):
+        return tuple(f.name for f in dataclasses.fields(given))
+    return tuple(f.name for f in attrs.fields(given)) if attrs.has(given) else tuple(getattr(given, "_fields", ()))
 
 
 def as_dict(row: Any, names: Iterable[Any]) -> dict[Any, Any]:

@@ -21,7 +21,7 @@ from tidemill.expressions.display import display, literal_hint
 from tidemill.expressions.expr import Column, Expr, col, lit
 from tidemill.expressions.literals import table_called
 from tidemill.expressions.ordering import bind_order
-from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.schema import Field, Schema, unused_name
 from tidemill.expressions.sql_text import as_expr
 from tidemill.expressions.structure import key, replaced, resolve, walk
 from tidemill.expressions.windows.calls import calls_in
@@ -138,9 +138,7 @@ def _each_once(wanted: Mapping[str, Expr], taken: set[str]) -> dict[Hashable, tu
     for expression in wanted.values():
         for part in _outside_aggregates(expression):
             if isinstance(part, Aggregate) and key(part) not in found:
-                name = display(part)
-                while name in taken:
-                    name += "#"
+                name = unused_name(display(part), taken)
                 taken.add(name)
                 found[key(part)] = (name, part)
     return found

@@ -18,8 +18,7 @@ from tidemill.expressions.expr import Expr, col, lit
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.structure import output_name
-from tidemill.expressions.windows.calls import calls_in
-from tidemill.expressions.windows.sessions import sessions_in
+from tidemill.expressions.windows.calls import calls_in, sessions_in
 
 
 def named_expressions(positional: Iterable[Any], by_name: Mapping[str, Any], schema: Schema) -> list[tuple[str, Expr]]:

@@ -18,12 +18,12 @@ from tidemill.expressions.expr import Expr, col, lit
 from tidemill.expressions.functions.choice import least, when
 from tidemill.expressions.instants import greatest_number, least_number, require_instant, units_of, value_of
 from tidemill.expressions.ordering import bind_order
-from tidemill.expressions.schema import Schema
+from tidemill.expressions.schema import Schema, unused_name
 from tidemill.expressions.sql_text import as_expr
 from tidemill.expressions.structure import key, replaced
 from tidemill.expressions.types import DATE, TIMESTAMP, DType
+from tidemill.expressions.windows.calls import SessionCall, sessions_in
 from tidemill.expressions.windows.functions import lag
-from tidemill.expressions.windows.sessions import SessionCall, sessions_in
 from tidemill.expressions.windows.specification import Window
 
 
@@ -45,16 +45,10 @@ def sessions_of(named: Named, schema: Schema) -> dict[Hashable, Sessions]:
     for _, expression in named:
         for call in sessions_in(expression):
             if key(call) not in found:
-                names = (_free(f"session {what} {len(found)}~", taken) for what in ("start", "end"))
+                # which no column gets: names of window calls' values end with #
+                names = (unused_name(f"session {what} {len(found)}~", taken, "~") for what in ("start", "end"))
                 found[key(call)] = _checked(call, schema, *names)
     return found
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """Return a name that no column has, nor gets: those of window calls' values end with #."""
-    while name in taken:
-        name += "~"
-    return name
 
 
 def _checked(call: SessionCall, schema: Schema, start: str, end: str) -> Sessions:

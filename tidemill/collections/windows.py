@@ -10,7 +10,7 @@ from tidemill.dataflow.composites import Windowed
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import SchemaError
 from tidemill.expressions.expr import Expr, col
-from tidemill.expressions.schema import Schema
+from tidemill.expressions.schema import Schema, unused_name
 from tidemill.expressions.structure import key, replaced, resolve
 from tidemill.expressions.windows.binding import BoundWindows, bind_windows
 from tidemill.expressions.windows.bound import value_fields
@@ -64,9 +64,7 @@ def each_once(named: Named, taken: set[str]) -> Calls:
     for name, expression in [*whole, *named]:
         for call in calls_in(expression):
             if key(call) not in found:
-                own = name if resolve(expression) is call else f"{name}#"
-                while own in taken:
-                    own += "#"
+                own = unused_name(name if resolve(expression) is call else f"{name}#", taken)
                 taken.add(own)
                 found[key(call)] = own, call
     return found

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from tidemill.boundary.results import counted
+
 Contents = Counter[tuple[Any, ...]]
 """The rows of a result with their counts, none of them 0."""
 
@@ -54,7 +56,7 @@ class Check:
         if not self.passed:
             many = len(self._differences)
             return f"CHECK FAILED: {many} {'comparison differs' if many == 1 else 'comparisons differ'}, see above"
-        outputs, rows = _counted(len(self._outputs), "output"), _counted(self._rows, "row")
+        outputs, rows = counted(len(self._outputs), "output"), counted(self._rows, "row")
         *most, last = (f"to {other}" for other in self._others)
         others = f"{', '.join(most)} and {last}" if most else last
         return f"checked: {outputs}, {rows} equal {others}: ok"
@@ -66,9 +68,5 @@ def _difference(here: Contents, there: Contents, other: str) -> str:
     rows = [row for row in here.keys() | there.keys() if here[row] != there[row]]
     row = min(rows, key=repr)
     verb = "rows differ" if len(rows) > 1 else "row differs"
-    times = f"{_counted(here[row], 'time')} here, {_counted(there[row], 'time')} there"
+    times = f"{counted(here[row], 'time')} here, {counted(there[row], 'time')} there"
     return f"{len(rows):,} {verb} from {other}, such as {row}: {times}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")

@@ -22,9 +22,8 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr, to_sql
 from tidemill.expressions.structure import resolve, walk
 from tidemill.expressions.types import BOOL, INTERVAL, DType
-from tidemill.expressions.windows.calls import WindowCall
+from tidemill.expressions.windows.calls import SessionCall, WindowCall
 from tidemill.expressions.windows.functions import WindowFunction
-from tidemill.expressions.windows.sessions import SessionCall
 
 
 def bind(expression: Expr, schema: Schema, *, expected: DType | None = None, alone: bool = False) -> Bound:

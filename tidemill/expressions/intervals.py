@@ -18,7 +18,7 @@ MICROSECONDS: Final = DType("interval of microseconds")
 INTERVALS: Final = frozenset((MONTHS, DAYS, MICROSECONDS))
 """Types of literals only."""
 
-_DAY: Final = 86_400_000_000
+DAY_MICROSECONDS: Final = 86_400_000_000
 
 # Every unit as a number of the type's own.
 UNITS: Final[dict[str, tuple[DType, int]]] = {
@@ -65,18 +65,18 @@ def unit_length(unit: str) -> int | None:
     (3600000000, None)
     """
     kind, size = UNITS[unit]
-    return None if kind == MONTHS else size * (_DAY if kind == DAYS else 1)
+    return None if kind == MONTHS else size * (DAY_MICROSECONDS if kind == DAYS else 1)
 
 
 def of_timedelta(value: dt.timedelta) -> Interval:
     """Return whole days as days, anything else as microseconds."""
     micros = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
-    return Interval(MICROSECONDS, micros) if micros % _DAY else Interval(DAYS, micros // _DAY)
+    return Interval(MICROSECONDS, micros) if micros % DAY_MICROSECONDS else Interval(DAYS, micros // DAY_MICROSECONDS)
 
 
 def microseconds_of(interval: Interval) -> int:
     """Return the length of an interval that is not of months."""
-    return interval.amount * (_DAY if interval.dtype == DAYS else 1)
+    return interval.amount * (DAY_MICROSECONDS if interval.dtype == DAYS else 1)
 
 
 def sum_of(parts: Sequence[Interval]) -> Interval:
@@ -109,7 +109,7 @@ def interval_of(text: str, first: str, last: str = "") -> Interval:
     elif (form := _FORMS.get((first.upper(), last.upper()))) and (match := re.fullmatch(r"[+-]?" + form, text)):
         amount, months = 0, last.upper() == "MONTH"
         for unit, digits in match.groupdict().items():
-            size = UNITS[unit][1] * (_DAY if unit == "DAY" else 1)
+            size = UNITS[unit][1] * (DAY_MICROSECONDS if unit == "DAY" else 1)
             amount += int(digits.ljust(6, "0") if unit == "MICROSECOND" else digits) * size if digits else 0
         return Interval(MONTHS if months else MICROSECONDS, -amount if negative else amount)
     units = f"{first} TO {last}" if last else first

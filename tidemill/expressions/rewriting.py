@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+
+import attrs
 
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, rebuilt, walk
 from tidemill.expressions.functions import FUNCTIONS
@@ -49,11 +51,22 @@ def substituted(bound: Bound, replacement: Callable[[BoundColumn], Bound]) -> Bo
     return rebuilt(bound, lambda leaf: replacement(leaf) if isinstance(leaf, BoundColumn) else leaf)
 
 
+def moved(bound: Bound, to: Callable[[int], int]) -> Bound:
+    """Return the expression with its columns at other places."""
+    return substituted(bound, lambda c: attrs.evolve(c, index=to(c.index)))
+
+
+def columns_among(expressions: Iterable[Bound]) -> set[int]:
+    """Return which of the expressions are columns, by their places."""
+    return {e.index for e in expressions if isinstance(e, BoundColumn)}
+
+
 def conditions(predicate: Bound) -> Iterator[Bound]:
     """Iterate over the conditions that all have to be true for the predicate to be."""
     return iter(predicate.args if isinstance(predicate, BoundCall) and predicate.function == "and" else (predicate,))
 
 
-def both(first: Bound, second: Bound) -> Bound:
-    """Return the predicate that is true where both are."""
-    return BoundCall("and", (*conditions(first), *conditions(second)), BOOL, first.nullable or second.nullable)
+def all_true(first: Bound, *others: Bound) -> Bound:
+    """Return the predicate that is true where all of these are."""
+    parts = tuple(part for predicate in (first, *others) for part in conditions(predicate))
+    return BoundCall("and", parts, BOOL, any(p.nullable for p in (first, *others))) if others else first

@@ -126,14 +126,14 @@ class Schema:
 SchemaLike: TypeAlias = "Schema | pa.Schema | Mapping[str, Any] | Iterable[tuple[str, Any]]"
 
 
-def unused_name(name: str, taken: Container[str]) -> str:
+def unused_name(name: str, taken: Container[str], mark: str = "#") -> str:
     """Return a name for a column of ours beside those of users, who may call theirs as we do.
 
     >>> unused_name("key#", {"key#", "key##"})
     'key###'
     """
     while name in taken:
-        name += "#"
+        name += mark
     return name
 
 

@@ -118,7 +118,7 @@ def aggregate(name: str, node: exp.Anonymous, parser: Parser, within: Sequence[e
     if order:
         if "order_by" not in parameters:
             raise parser.unsupported(node, ": ORDER BY is for FIRST, LAST and LIST, ARRAY_AGG and STRING_AGG alone")
-        options["order_by"] = [_sort_key(o, parser) for o in order]
+        options["order_by"] = [sort_key(o, parser) for o in order]
     elif "order_by" in parameters and parameters["order_by"].default is inspect.Parameter.empty:
         raise parser.unsupported(node, f": say in which order, as in {name.upper()}(x ORDER BY t)")
     return _built(build, node, [parser.expression(g) for g in given], options, parser)
@@ -144,5 +144,6 @@ def _built(
     return build(*arguments, **options)
 
 
-def _sort_key(node: exp.Expression, parser: Parser) -> SortKey:
+def sort_key(node: exp.Expression, parser: Parser) -> SortKey:
+    """Return a key of an ORDER BY."""
     return SortKey(parser.expression(node.this), bool(node.args.get("desc")), bool(node.args.get("nulls_first")))

@@ -14,8 +14,7 @@ from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.composed_aggregates import Composition
 from tidemill.expressions.expr import Expr, Literal
 from tidemill.expressions.intervals import Interval
-from tidemill.expressions.sort_keys import SortKey
-from tidemill.expressions.sql_aggregates import Parser
+from tidemill.expressions.sql_aggregates import Parser, sort_key
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.windows import functions
 from tidemill.expressions.windows.calls import RANKINGS
@@ -49,11 +48,6 @@ def window_call(node: exp.Window, parser: Parser) -> Expr:
     if not isinstance(aggregate, (Aggregate, Composition)):
         raise parser.unsupported(node, ": expected a window function or an aggregate before OVER")
     return aggregate.over(window)
-
-
-def sort_key(node: exp.Ordered, parser: Parser) -> SortKey:
-    """Return a key of an ORDER BY."""
-    return SortKey(parser.expression(node.this), bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
 
 def _function(name: str, called: exp.Anonymous, parser: Parser, *, ignore_nulls: bool) -> WindowFunction:

@@ -57,6 +57,11 @@ class ListColumn(NamedTuple):
 Column: TypeAlias = "pa.Array | ListColumn"
 
 
+def arrow_of(column: Column) -> pa.Array:
+    """Return a column as an Arrow array."""
+    return column.to_arrow() if isinstance(column, ListColumn) else column
+
+
 class TableFunction(abc.ABC):
     """A pure function from a row of arguments to rows, given twice: as its meaning, and on columns.
 

@@ -9,10 +9,9 @@ from typing import Any, Final, Literal
 
 import attrs
 import numpy as np
-import pyarrow as pa
 from sqlglot import exp
 
-from tidemill.boundary.results import Rows, Updates
+from tidemill.boundary.results import Rows, Updates, arrow_table
 from tidemill.collections.collection import Collection
 from tidemill.errors import StateError, TidemillError, did_you_mean
 from tidemill.expressions.schema import Schema
@@ -240,8 +239,7 @@ class SqlSession:
         return collected(text, self.dialect_name, self._tables(text), finish)
 
     def _query(self, statement: Words) -> Rows:
-        tables = self._tables(statement.text)
-        return selected(statement, self.dialect_name, tables)
+        return selected(statement.text, self.dialect_name, self._tables(statement.text))
 
     def _tables(self, text: str) -> dict[str, Table]:
         """Return what the names in a query mean now."""
@@ -288,8 +286,7 @@ class SqlSession:
                     left.append(row)
             rows = left
             rows += given if change.comes else []
-        columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-        return pa.table([pa.array(c, f.dtype.arrow) for c, f in zip(columns, schema, strict=True)], schema.names)
+        return arrow_table(schema, rows)
 
     def _live(self) -> Run:
         """Return the run of the tables and views there are."""
@@ -530,5 +527,4 @@ def _at(row: tuple[Any, ...], key: tuple[int, ...] | None) -> tuple[Any, ...]:
 def _rows(schema: dict[str, str], rows: list[tuple[Any, ...]]) -> Rows:
     """Return rows as results are shown, in this order."""
     made = Schema.of(schema)
-    columns = [pa.array([row[i] for row in rows], f.dtype.arrow) for i, f in enumerate(made)]
-    return Rows(made, columns, np.ones(len(rows), np.int64), None, is_sorted=True)
+    return Rows(made, arrow_table(made, rows), np.ones(len(rows), np.int64), None, is_sorted=True)

@@ -78,14 +78,13 @@ def clocked(names: Names, plan: Node, parser: Expressions, nodes: list[exp.Expre
     for node in nodes:
         _read(names, parser, node, by)
     for bounds in by.values():
-        kept = plan.columns
         known = tuple(e.is_not_null() for e in (*bounds.begins, *bounds.ends))
-        plan = Filter(input=plan, conditions=known, columns=kept)
+        plan = Filter(input=plan, conditions=known)
         begin, end = _one("greatest", bounds.begins), _one("least", bounds.ends)
         if begin is not None and end is not None:
-            plan = Filter(input=plan, conditions=(begin < end,), columns=kept)
+            plan = Filter(input=plan, conditions=(begin < end,))
         clock = None if bounds.is_logical else _clock(names, nodes[0], bounds.dtype, environment)
-        plan = Temporal(input=plan, begin=begin, end=end, clock=clock, clock_type=bounds.dtype, columns=kept)
+        plan = Temporal(input=plan, begin=begin, end=end, clock=clock, clock_type=bounds.dtype)
     return plan
 
 

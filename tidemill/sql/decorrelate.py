@@ -73,8 +73,7 @@ def unnested(names: Names, outer: Node, plan: Node, *, derive: bool = True) -> U
         except NeedsDomainError:
             pass
     named = tuple((names.again(names.fields[f]), Column(f)) for f in asked)
-    columns = tuple(field for field, _ in named)
-    domain = Distinct(input=Project(input=outer, named=named, columns=columns), columns=columns)
+    domain = Distinct(input=Project(input=outer, named=named))
     return Unnested(*_Push(names, asked, domain, plan).push(plan), derived=False)
 
 
@@ -124,14 +123,13 @@ class _Push:
     def beside_domain(self, node: Node) -> tuple[Node, At]:
         """Return the rows of a node for each of the domain."""
         domain, at = self.fresh_domain()
-        columns = (*domain.columns, *node.columns)
-        return Join(left=domain, right=node, how="inner", conditions=(), columns=columns), at
+        return Join(left=domain, right=node, how="inner", conditions=()), at
 
     def fresh_domain(self) -> tuple[Node, At]:
         if self.domain is None:
             raise NeedsDomainError
         named = tuple((self.names.again(f), Column(f.name)) for f in self.domain.columns)
-        fresh = Project(input=self.domain, named=named, columns=tuple(f for f, _ in named))
+        fresh = Project(input=self.domain, named=named)
         return fresh, {o: Column(f.name) for o, f in zip(self.asked, fresh.columns, strict=True)}
 
     def fields(self, at: At) -> tuple[Field, ...]:
@@ -143,9 +141,7 @@ class _Push:
     def filter(self, node: Filter) -> tuple[Node, At]:
         if self.domain is None and not self.is_open(node.input):
             return self.derived(node)
-        below, at = self.push(node.input)
-        conditions = tuple(renamed(c, at) for c in node.conditions)
-        return Filter(input=below, conditions=conditions, columns=(*node.columns, *self.fields(at))), at
+        return self.alike(node)
 
     def derived(self, node: Filter) -> tuple[Node, At]:
         """Return the rows with what the outer columns are to be equal to."""
@@ -162,11 +158,10 @@ class _Push:
             raise NeedsDomainError
         named = [(self.names.again(self.names.fields[f], nullable=False), equal[f]) for f in self.asked]
         at: At = {f: Column(field.name) for f, (field, _) in zip(self.asked, named, strict=True)}
-        columns = (*node.input.columns, *(field for field, _ in named))
         passed = [(f, Column(f.name)) for f in node.input.columns]
         alone = [c for c in rest if read([c]).isdisjoint(self.asked)]  # by which the rows' own joins are ordered
-        own_rows = Filter(input=node.input, conditions=tuple(alone), columns=node.input.columns)
-        rows = Project(input=own_rows if alone else node.input, named=(*passed, *named), columns=columns)
+        own_rows = Filter(input=node.input, conditions=tuple(alone))
+        rows = Project(input=own_rows if alone else node.input, named=(*passed, *named))
         known = [Call("not", (Call("is_null", (c,)),)) for c in at.values()]
         conditions = (*known, *(renamed(c, at) for c in rest if all(c is not one for one in alone)))
         return Filter(input=rows, conditions=conditions, columns=(*node.columns, *(f for f, _ in named))), at
@@ -185,28 +180,22 @@ class _Push:
         below, at = self.push(node.input)
         named = [(f, renamed(e, at)) for f, e in node.named]
         passed = [(self.names.again(f), Column(f.name)) for f in self.fields(at)]  # another may read what is below, too
-        columns = (*node.columns, *(f for f, _ in passed))
-        made = Project(input=below, named=(*named, *passed), columns=columns)
+        made = Project(input=below, named=(*named, *passed))
         return made, {o: Column(f.name) for o, (f, _) in zip(at, passed, strict=True)}
 
-    def temporal(self, node: Temporal) -> tuple[Node, At]:
+    def alike(self, node: Any) -> tuple[Node, At]:
+        """Return the same of rows that have the outer columns' values, which are keys besides where there are keys."""
         below, at = self.push(node.input)
-        begin, end = (None if e is None else renamed(e, at) for e in (node.begin, node.end))
-        return attrs.evolve(node, input=below, begin=begin, end=end, columns=(*node.columns, *self.fields(at))), at
-
-    def unnest(self, node: Unnest) -> tuple[Node, At]:
-        below, at = self.push(node.input)
-        arguments = tuple(renamed(e, at) for e in node.arguments)
-        nothing = None if node.nothing is None else renamed(node.nothing, at)
-        columns = (*node.columns, *self.fields(at))
-        return attrs.evolve(node, input=below, arguments=arguments, nothing=nothing, columns=columns), at
+        made = node.with_expressions(lambda e: renamed(e, at))
+        keys = {"keys": (*made.keys, *at.values())} if isinstance(made, (TopK, AtMostOne)) else {}
+        return attrs.evolve(made, input=below, columns=(*node.columns, *self.fields(at)), **keys), at
 
     def join(self, node: Join) -> tuple[Node, At]:
         left, right = self.is_open(node.left), self.is_open(node.right)
         if node.how == "inner" and not left and not right:
             rows = attrs.evolve(node, conditions=())
             self.open[id(rows)] = set()
-            return self.filter(Filter(input=rows, conditions=node.conditions, columns=node.columns))
+            return self.filter(Filter(input=rows, conditions=node.conditions))
         if node.how == "inner" and not left:
             below, at = self.push(node.right)
             conditions = tuple(renamed(c, at) for c in node.conditions)
@@ -225,7 +214,7 @@ class _Push:
         pairs = attrs.evolve(node, left=first, right=second, conditions=tuple(given), columns=both)
         merged = [(self.names.again(self.names.fields[f]), Call("coalesce", (at[f], other[f]))) for f in self.asked]
         named = (*((f, Column(f.name)) for f in node.columns), *merged)
-        whole = Project(input=pairs, named=named, columns=tuple(f for f, _ in named))
+        whole = Project(input=pairs, named=named)
         return whole, {f: Column(field.name) for f, (field, _) in zip(self.asked, merged, strict=True)}
 
     def group(self, node: Group) -> tuple[Node, At]:
@@ -239,12 +228,11 @@ class _Push:
         fresh = [self.names.again(f) for f in node.columns]
         aggregates = tuple((f, e) for f, (_, e) in zip(fresh, made.aggregates, strict=True))
         made = attrs.evolve(made, aggregates=aggregates, columns=(*fresh, *self.fields(keys)))
-        columns = (*domain.columns, *made.columns)
-        rows = Join(left=domain, right=made, how="left", conditions=tuple(self.same(outer, keys)), columns=columns)
+        rows = Join(left=domain, right=made, how="left", conditions=tuple(self.same(outer, keys)))
         empty = [when_empty(e, Column(f.name)) for f, e in aggregates]
         named: list[Named] = list(zip(node.columns, empty, strict=True))
         named += [(f, Column(f.name)) for f in self.fields(outer)]
-        return Project(input=rows, named=tuple(named), columns=tuple(f for f, _ in named)), outer
+        return Project(input=rows, named=tuple(named)), outer
 
     def window(self, node: Window) -> tuple[Node, At]:
         below, at = self.push(node.input)
@@ -259,27 +247,12 @@ class _Push:
         calls = tuple((f, mapped(e, parted)) for f, e in node.calls)
         return Window(input=below, calls=calls, columns=(*node.columns, *self.fields(at))), at
 
-    def top_k(self, node: TopK) -> tuple[Node, At]:
-        below, at = self.push(node.input)
-        order = tuple(attrs.evolve(k, expression=renamed(k.expression, at)) for k in node.order)
-        keys = (*(renamed(k, at) for k in node.keys), *at.values())
-        return attrs.evolve(node, input=below, order=order, keys=keys, columns=(*node.columns, *self.fields(at))), at
-
-    def distinct(self, node: Distinct) -> tuple[Node, At]:
-        below, at = self.push(node.input)
-        return Distinct(input=below, columns=(*node.columns, *self.fields(at))), at
-
-    def at_most_one(self, node: AtMostOne) -> tuple[Node, At]:
-        below, at = self.push(node.input)
-        keys = (*(renamed(k, at) for k in node.keys), *at.values())
-        return attrs.evolve(node, input=below, keys=keys, columns=(*node.columns, *self.fields(at))), at
-
     def set_op(self, node: SetOp) -> tuple[Node, At]:
         sides = []
         for side in node.inputs:
             below, at = self.push(side)
             named = tuple((f, Column(f.name)) for f in (*side.columns, *self.fields(at)))
-            sides.append(Project(input=below, named=named, columns=tuple(f for f, _ in named)))
+            sides.append(Project(input=below, named=named))
         fields = tuple(self.names.again(self.names.fields[f]) for f in self.asked)
         left, right = sides
         made = attrs.evolve(node, left=left, right=right, columns=(*node.columns, *fields))
@@ -313,6 +286,5 @@ def when_empty(aggregate: Expr, value: Expr) -> Expr:
 
 _RULES: Final[dict[type[Node], Callable[[_Push, Any], tuple[Node, At]]]] = {
     Filter: _Push.filter, Project: _Push.project, Join: _Push.join, Group: _Push.group, Window: _Push.window,
-    Unnest: _Push.unnest, Temporal: _Push.temporal,
-    TopK: _Push.top_k, Distinct: _Push.distinct, AtMostOne: _Push.at_most_one, SetOp: _Push.set_op,
+    SetOp: _Push.set_op, **dict.fromkeys((Unnest, Temporal, TopK, Distinct, AtMostOne), _Push.alike),
 }  # fmt: skip

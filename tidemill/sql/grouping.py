@@ -197,8 +197,7 @@ class Grouping:
     def _group(self, plan: Node, keys: tuple[Named, ...], aggregates: tuple[Named, ...]) -> Node:
         if not keys and not aggregates:
             aggregates = ((self.names.field("rows", INT64, nullable=False), count()),)
-        columns = tuple(f for f, _ in (*keys, *aggregates))
-        return Group(input=plan, keys=keys, aggregates=aggregates, columns=columns)
+        return Group(input=plan, keys=keys, aggregates=aggregates)
 
     def _part(self, chosen: frozenset[int], aggregates: tuple[Named, ...]) -> Node:
         """Return the groups of one set: the other keys are NULL."""
@@ -213,4 +212,4 @@ class Grouping:
         for places, field in self._grouping.items():
             bits = sum(1 << i for i, place in enumerate(reversed(places)) if place not in chosen)
             named.append((field, lit(bits)))
-        return Project(input=group, named=tuple(named), columns=tuple(f for f, _ in named))
+        return Project(input=group, named=tuple(named))

@@ -6,43 +6,85 @@ below it gives comes from a query around it, until `decorrelate` has made joins 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import attrs
 
 from tidemill.expressions.expr import Column, Expr
 from tidemill.expressions.schema import Field
+from tidemill.expressions.sort_keys import SortKey
 from tidemill.expressions.types import DType
 from tidemill.sql.trees import Sub, walked
 
 if TYPE_CHECKING:
     from tidemill.collections.collection import Collection
-    from tidemill.expressions.sort_keys import SortKey
     from tidemill.sql.table_functions import Numbered
 
 Named: TypeAlias = "tuple[Field, Expr]"
 """A column, and what it is computed by."""
+_AS_MADE: Final[Any] = None
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class Node:
     """Rows."""
 
-    columns: tuple[Field, ...]
-    """Its columns; those below it are not seen above, but where a node says so."""
+    columns: tuple[Field, ...] = _AS_MADE
+    """Its columns, if they are others than it makes; those below it are not seen above, but where a node says so."""
     span: tuple[int, int] | None = None
     """Where in the text what it stands for begins and ends."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.columns is None:
+            object.__setattr__(self, "columns", _columns_made(self))
 
     @property
     def inputs(self) -> tuple[Node, ...]:
         """What it reads."""
-        return ()
+        return tuple(value for value in self._values if isinstance(value, Node))
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
         """What it computes of its inputs' columns."""
-        return ()
+        return tuple(_expressions_in(self._values))
+
+    @property
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, f.name) for f in attrs.fields(type(self)))
+
+    def with_expressions(self, replacement: Callable[[Expr], Expr]) -> Self:
+        """Return the node with others in the place of what it computes."""
+        fields = zip(attrs.fields(type(self)), self._values, strict=True)
+        return attrs.evolve(self, **{f.name: _replaced(value, replacement) for f, value in fields})
+
+
+def _columns_made(node: Any) -> tuple[Field, ...]:
+    """Return the columns that a node makes, those of its inputs first."""
+    if isinstance(node, (Project, Group)):
+        pairs = node.named if isinstance(node, Project) else (*node.keys, *node.aggregates)
+        return tuple(field for field, _ in pairs)
+    inputs = node.inputs[:1] if isinstance(node, Join) and node.how in ("semi", "anti") else node.inputs
+    own = node.made if isinstance(node, Unnest) else [field for field, _ in getattr(node, "calls", ())]
+    return (*(field for one in inputs for field in one.columns), *own)
+
+
+def _expressions_in(value: Any) -> Iterator[Expr]:
+    if isinstance(value, Expr):
+        yield value
+    elif isinstance(value, SortKey):
+        yield value.expression
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _expressions_in(one)
+
+
+def _replaced(value: Any, replacement: Callable[[Expr], Expr]) -> Any:
+    if isinstance(value, Expr):
+        return replacement(value)
+    if isinstance(value, SortKey):
+        return attrs.evolve(value, expression=replacement(value.expression))
+    return tuple(_replaced(one, replacement) for one in value) if isinstance(value, tuple) else value
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -61,16 +103,16 @@ class Values(Node):
 
     rows: tuple[tuple[Any, ...], ...]
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return ()
+
 
 @attrs.frozen(eq=False, kw_only=True)
 class OneInput(Node):
     """A node with one input."""
 
     input: Node
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input,)
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -79,20 +121,12 @@ class Project(OneInput):
 
     named: tuple[Named, ...]
 
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        return tuple(e for _, e in self.named)
-
 
 @attrs.frozen(eq=False, kw_only=True)
 class Filter(OneInput):
     """The rows for which all conditions are true; a later one is not looked at where an earlier one is false."""
 
     conditions: tuple[Expr, ...]
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        return self.conditions
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -104,10 +138,6 @@ class Temporal(OneInput):
     clock: Collection | None
     clock_type: DType
 
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        return tuple(e for e in (self.begin, self.end) if e is not None)
-
 
 @attrs.frozen(eq=False, kw_only=True)
 class Join(Node):
@@ -118,14 +148,6 @@ class Join(Node):
     how: str
     conditions: tuple[Expr, ...]
 
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        return self.conditions
-
 
 @attrs.frozen(eq=False, kw_only=True)
 class Group(OneInput):
@@ -133,10 +155,6 @@ class Group(OneInput):
 
     keys: tuple[Named, ...]
     aggregates: tuple[Named, ...]
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        return tuple(e for _, e in (*self.keys, *self.aggregates))
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -146,10 +164,6 @@ class Window(OneInput):
     calls: tuple[Named, ...]
     on_close: bool = False
     """Whether rows come once and for all, when the watermark has passed all that their values depend on."""
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        return tuple(e for _, e in self.calls)
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -164,10 +178,6 @@ class Unnest(OneInput):
     nothing: Expr | None = None
     """The condition under which there are none, but for arguments that are NULL."""
 
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        return self.arguments if self.nothing is None else (*self.arguments, self.nothing)
-
 
 @attrs.frozen(eq=False, kw_only=True)
 class TopK(OneInput):
@@ -178,10 +188,6 @@ class TopK(OneInput):
     count: int | None
     offset: int = 0
     ties: bool = False
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        return (*self.keys, *(k.expression for k in self.order))
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -196,10 +202,6 @@ class AtMostOne(OneInput):
     keys: tuple[Expr, ...]
     what: str
 
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        return self.keys
-
 
 @attrs.frozen(eq=False, kw_only=True)
 class SetOp(Node):
@@ -209,10 +211,6 @@ class SetOp(Node):
     right: Node
     operation: str
     all_rows: bool
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
 
 
 @attrs.frozen(eq=False, kw_only=True)

@@ -104,10 +104,10 @@ class Queries:
                 self.names.typed(how.expression, at)
         by = [how for how, _ in keys if not is_null(how.expression)]
         if not limits.cuts:
-            return relation
+            return attrs.evolve(relation, order=tuple(by))
         if limits.ties and not by:
             raise self.names.error(node.args["limit"], "FETCH ... WITH TIES without ORDER BY")
-        return Relation(cut(relation.plan, by, limits), relation.columns)
+        return Relation(cut(relation.plan, by, limits), relation.columns, tuple(by))
 
     # -- set operations ------------------------------------------------------------------------------------------------
 
@@ -197,11 +197,10 @@ def combined(names: Names, operation: str, left: Relation, right: Relation, node
     if not fields:
         raise names.error(node, "a set operation of columns that are all NULL and have no type", "cast one of them")
     inputs: list[Node] = [
-        Project(input=r.plan, named=tuple(named), columns=tuple(f for f, _ in named))
-        for r, named in zip((left, right), sides, strict=True)
+        Project(input=r.plan, named=tuple(named)) for r, named in zip((left, right), sides, strict=True)
     ]
     every = all_rows or operation == "union"
     plan: Node = SetOp(left=inputs[0], right=inputs[1], operation=operation, all_rows=every, columns=tuple(fields))
     if operation == "union" and not all_rows:
-        plan = Distinct(input=plan, columns=plan.columns)
+        plan = Distinct(input=plan)
     return Relation(plan, tuple(visible))

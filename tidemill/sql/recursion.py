@@ -99,7 +99,7 @@ def _assigned(names: Names, found: Relation, fields: tuple[Field, ...], shown: l
             raise names.error(node, reason, "cast it in the query")
         expression: Expr = column.expr if given == field.dtype else column.expr.cast(field.dtype)
         named.append((names.again(field), expression))
-    return Project(input=found.plan, named=tuple(named), columns=tuple(f for f, _ in named))
+    return Project(input=found.plan, named=tuple(named))
 
 
 def _both_numbers(given: DType, wanted: DType) -> bool:
@@ -139,7 +139,7 @@ def plain_recursion(queries: Any, cte: exp.CTE, key: str, scope: Scope | None) -
     columns = tuple(names.again(f) for f in fields)
     value: Node = SetOp(left=left, right=right, operation="union", all_rows=True, columns=columns)
     if union.args.get("distinct"):
-        value = Distinct(input=value, columns=columns)
+        value = Distinct(input=value)
     _closed(names, value, cte)
     block.bindings.append(Binding(name=key, fields=fields, value=value))
     return _read(names, block, key, fields, keys)

@@ -151,8 +151,7 @@ class Rewriter:
             now = [c for c, read in free.values() if read <= known]
             for condition in now:
                 del free[id(condition)]
-            columns = (*current.columns, *side.columns)
-            current = Join(left=current, right=side, how="inner", conditions=tuple(now), columns=columns)
+            current = Join(left=current, right=side, how="inner", conditions=tuple(now))
         rest = [*(c for c, _ in free.values()), *failing]
         made = _filtered(current, rest, node.span)
         return attrs.evolve(made, columns=node.columns, span=node.span) if isinstance(made, (Filter, Join)) else made
@@ -225,7 +224,7 @@ def _is_null_with(expression: Expr, names: set[str]) -> bool:
 def _filtered(node: Node, conditions: list[Expr], span: tuple[int, int] | None) -> Node:
     if not conditions:
         return node
-    return Filter(input=node, conditions=tuple(conditions), columns=node.columns, span=span)
+    return Filter(input=node, conditions=tuple(conditions), span=span)
 
 
 def _is_filtered(node: Node) -> bool:

@@ -19,6 +19,7 @@ from tidemill.expressions.expr import Column, Expr
 from tidemill.expressions.functions import NULL
 from tidemill.expressions.rewriting import can_fail
 from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.sort_keys import SortKey
 from tidemill.expressions.types import DType
 from tidemill.sql.dialects import Dialect
 from tidemill.sql.plan import Node
@@ -45,6 +46,8 @@ class Relation:
 
     plan: Node
     columns: tuple[Visible, ...]
+    order: tuple[SortKey, ...] = ()
+    """What ORDER BY says, over the plan's columns."""
 
 
 @attrs.frozen(eq=False)

@@ -22,6 +22,7 @@ from tidemill.errors import GraphError, SchemaError, SqlError, TidemillError
 from tidemill.expressions.expr import Alias, Column, Expr, col
 from tidemill.expressions.recursion_guard import recursion_guard
 from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.sort_keys import SortKey
 from tidemill.sql.costs import cost
 from tidemill.sql.describe import described, written
 from tidemill.sql.dialects import Dialect, dialect_named
@@ -45,6 +46,17 @@ def sql(
     """Return a query's collection, or the views of a script by name; see ``Dataflow.sql``."""
     with _all_or_nothing(flow):
         return _Script(flow, text, dialect_named(dialect), tables or {}).made()
+
+
+def in_order(
+    flow: Building, text: str, dialect: str, tables: Mapping[str, Collection]
+) -> tuple[Collection, list[SortKey]]:
+    """Return a query's collection, what ORDER BY says of each row in columns behind its own, and how these sort."""
+    with _all_or_nothing(flow):
+        script = _Script(flow, text, dialect_named(dialect), tables)
+        script.order = []
+        made: Any = script.made()
+        return made, script.order
 
 
 def explain_sql(
@@ -116,6 +128,8 @@ class _Script:
         self.plans: list[tuple[str, Node]] = []
         self.environment: dict[str, Callable[[], Relation]] = {}
         self.views: dict[str, Collection] = {}
+        self.order: list[SortKey] | None = None
+        """How a query's rows sort, if that is asked for."""
         for name, collection in graph_tables(flow).items():
             self.add(name, collection)
         for name, collection in tables.items():
@@ -316,8 +330,13 @@ class _Script:
             if is_null(column.expr):
                 hint = "say of which, as in CAST(NULL AS BIGINT)"
                 raise self.names.error(node, f"column `{one}` is NULL and has no type", hint)
-        named = tuple(self.selected(c.expr, n, node) for n, c in zip(names, relation.columns, strict=True))
-        plan: Node = Project(input=relation.plan, named=named, columns=tuple(f for f, _ in named))
+        values = [c.expr for c in relation.columns]
+        if self.order is not None:
+            self.order += relation.order
+            values += [k.expression for k in relation.order]
+            names += [f"__order_{i}" for i in range(len(relation.order))]
+        named = tuple(self.selected(value, n, node) for n, value in zip(names, values, strict=True))
+        plan: Node = Project(input=relation.plan, named=named)
         plan = Rewriter(self.names).plan(plan)
         self.plans.append((name, plan))
         try:

@@ -93,9 +93,7 @@ def _number(names: Names, node: Any) -> int | None:
 def cut(plan: Node, order: Sequence[SortKey], limits: Limits) -> Node:
     """Return the rows that LIMIT and OFFSET leave."""
     by = tuple(order) or (asc(lit(1)),)
-    return TopK(
-        input=plan, keys=(), order=by, count=limits.count, offset=limits.offset, ties=limits.ties, columns=plan.columns
-    )
+    return TopK(input=plan, keys=(), order=by, count=limits.count, offset=limits.offset, ties=limits.ties)
 
 
 class Select:
@@ -318,8 +316,7 @@ class Select:
             return mapped(expression, lambda e: found.get(key(e)) if isinstance(e, WindowCall) else None)
 
         if calls:
-            columns = (*plan.columns, *(f for f, _ in calls))
-            plan = Window(input=plan, calls=tuple(calls), columns=columns, span=names.source.span_of(places))
+            plan = Window(input=plan, calls=tuple(calls), span=names.source.span_of(places))
         return plan, replace
 
     def in_time(self, call: Expr) -> Expr:
@@ -384,19 +381,18 @@ class Select:
             field = names.field("nothing", INT32, nullable=False)
             named[field.name] = field, lit(0).cast(INT32)
         span = names.source.span_of([i.node for i in items])
-        fields = tuple(f for f, _ in named.values())
-        made: Node = Project(input=plan, named=tuple(named.values()), columns=fields, span=span)
+        made: Node = Project(input=plan, named=tuple(named.values()), span=span)
         if on:
             by = tuple(keys) or (asc(lit(1)),)
-            made = TopK(input=made, keys=tuple(on), order=by, count=1, columns=made.columns)
+            made = TopK(input=made, keys=tuple(on), order=by, count=1)
         elif distinct is not None:
-            made = Distinct(input=made, columns=made.columns)
+            made = Distinct(input=made)
         if limits.ties and not keys:
             raise names.error(node.args["limit"], "FETCH ... WITH TIES without ORDER BY")
         if limits.cuts:
             made = cut(made, keys, limits)
             made = attrs.evolve(made, span=names.source.span(node.args.get("order") or node.args.get("limit")))
-        return Relation(made, visible)
+        return Relation(made, visible, tuple(keys))
 
 
 def _has_aggregate(expression: Expr) -> bool:

@@ -40,7 +40,7 @@ def fresh(names: Names, relation: Relation) -> Relation:
     """Return the same rows with columns of new names, so that a plan may be read twice."""
     kept = {f.name: names.again(f) for f in relation.plan.columns}
     named = tuple((new, Column(old)) for old, new in kept.items())
-    plan = Project(input=relation.plan, named=named, columns=tuple(kept.values()))
+    plan = Project(input=relation.plan, named=named)
     new_names: dict[str, Expr] = {old: Column(new.name) for old, new in kept.items()}
     columns = tuple(attrs.evolve(c, expr=renamed(c.expr, new_names)) for c in relation.columns)
     return Relation(plan, columns)
@@ -140,7 +140,7 @@ class Sources:
                 visible.append(Visible(shown, names.dialect.key_of(shown), result))
         kept = [c for c in item.star if isinstance(c.expr, Column) and c.expr.name not in used]
         keys = tuple((names.again(names.fields[c.expr.name]), c.expr) for c in kept)  # type: ignore[attr-defined]
-        group = Group(input=item.plan, keys=keys, aggregates=tuple(named), columns=tuple(f for f, _ in (*keys, *named)))
+        group = Group(input=item.plan, keys=keys, aggregates=tuple(named))
         of_key = [Visible(c.name, c.key, Column(f.name)) for c, (f, _) in zip(kept, keys, strict=True)]
         return self._aliased(Relation(group, (*of_key, *visible)), node.args.get("alias"), None)
 
@@ -208,14 +208,8 @@ class Sources:
         columns = relation.columns
         if alias is not None:
             self.names.source.only(alias, "this", "columns")
-            given = alias.args.get("columns") or []
-            if len(given) > len(columns):
-                reason = f"{len(given)} names for {len(columns)} columns"
-                raise self.names.error(given[0], reason)
-            dialect = self.names.dialect
-            named = [Visible(dialect.written(g), dialect.key(g), c.expr) for g, c in zip(given, columns, strict=False)]
-            columns = (*named, *columns[len(given) :])
-            key = dialect.key(alias.this) if alias.this is not None else key
+            columns = self.query.named(relation, alias).columns
+            key = self.names.dialect.key(alias.this) if alias.this is not None else key
         return Item(relation.plan, columns, () if key is None else ((key, columns),))
 
     # -- joins --------------------------------------------------------------------------------------------------------
@@ -266,9 +260,8 @@ class Sources:
         if len(found) != 1 or any(map(subqueries, conditions)):
             reason = "ASOF JOIN has one inequality between what is on its left and on its right, and equalities"
             raise self.names.error(node.this, reason)
-        columns = right.plan.columns
-        some = Filter(input=right.plan, conditions=tuple(conditions), columns=columns)
-        one = TopK(input=some, keys=(), order=tuple(found), count=1, columns=columns)
+        some = Filter(input=right.plan, conditions=tuple(conditions))
+        one = TopK(input=some, keys=(), order=tuple(found), count=1)
         plan = joined_laterally(self.names, left.plan, one, kind, [])
         dropped = {id(b) for _, b in pairs}
         return Item(plan, tuple(c for c in both.star if id(c) not in dropped), both.qualified)
@@ -346,14 +339,11 @@ class Sources:
                 raise names.error(node.this, "a subquery in the ON of JOIN LATERAL is not supported")
             return joined_laterally(names, left.plan, right.plan, "left" if kind == "left" else "inner", conditions)
         if kind in ("inner", "cross"):
-            columns = (*left.plan.columns, *right.plan.columns)
-            plan: Node = Join(left=left.plan, right=right.plan, how="inner", conditions=(), columns=columns)
+            plan: Node = Join(left=left.plan, right=right.plan, how="inner", conditions=())
             return filtered(names, plan, conditions, node)
         a, b = (right.plan, left.plan) if kind == "right" else (left.plan, right.plan)
         a, b, conditions = self._without_subqueries(a, b, conditions, node)
-        columns = a.columns if kind in ("semi", "anti") else (*a.columns, *b.columns)
-        how = "left" if kind == "right" else kind
-        return joined(names, a, b, how, conditions, columns)
+        return joined(names, a, b, "left" if kind == "right" else kind, conditions)
 
     def _without_subqueries(
         self, left: Node, right: Node, conditions: list[Expr], node: exp.Join
@@ -399,7 +389,7 @@ def filtered(names: Names, plan: Node, conditions: list[Expr], node: Any) -> Nod
     simple = tuple(c for c in conditions if not subqueries(c))
     if simple:
         span = names.source.span(node)
-        plan = Filter(input=plan, conditions=simple, columns=plan.columns, span=span)
+        plan = Filter(input=plan, conditions=simple, span=span)
     for condition in conditions:
         if subqueries(condition):
             plan = filtered_by(names, plan, condition, node)

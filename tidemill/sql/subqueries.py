@@ -36,7 +36,7 @@ def applied(names: Names, plan: Node, expression: Expr) -> tuple[Node, Expr]:
         for operand in sub.operands:
             plan, value = applied(names, plan, operand)
             operands.append(value)
-        asking = Filter(input=plan, conditions=guard, columns=plan.columns) if guard and free(sub.plan) else plan
+        asking = Filter(input=plan, conditions=guard) if guard and free(sub.plan) else plan
         before = plan
         plan, value = resolved(names, plan, attrs.evolve(sub, operands=tuple(operands)), asking)
         if plan is not before and plan.span is None:
@@ -78,7 +78,7 @@ def filtered_by(names: Names, plan: Node, condition: Expr, node: Any) -> Node:
     if isinstance(inner, Sub) and inner.kind != "scalar" and not any(subqueries(o) for o in inner.operands):
         pairs = list(zip(inner.operands, inner.values, strict=True)) if inner.kind == "compare" else []
         plain = inner.comparison == "eq" and not any(is_null(x) for pair in pairs for x in pair)
-        known = not any(_nullable(names, x) for pair in pairs for x in pair) if plain and negated else True
+        known = not any(names.typed(x, None)[1].nullable for pair in pairs for x in pair) if plain and negated else True
         if plain and known:
             equal: list[Expr] = [Call("eq", pair) for pair in pairs]
             for one in equal:
@@ -89,10 +89,6 @@ def filtered_by(names: Names, plan: Node, condition: Expr, node: Any) -> Node:
     plan, condition = applied(names, plan, condition)
     condition = names.condition(condition, node, "WHERE")
     return Filter(input=plan, conditions=(condition,), columns=kept)
-
-
-def _nullable(names: Names, expression: Expr) -> bool:
-    return names.typed(expression, None)[1].nullable
 
 
 def partnered(names: Names, plan: Node, sub: Node, how: str, equal: list[Expr]) -> Node:
@@ -113,7 +109,7 @@ def partnered(names: Names, plan: Node, sub: Node, how: str, equal: list[Expr]) 
     if free(rows):
         made = unnested(names, plan, sub)
         rows, conditions = made.plan, [*made.conditions, *equal]
-    return Join(left=plan, right=rows, how=how, conditions=tuple(conditions), columns=plan.columns)
+    return Join(left=plan, right=rows, how=how, conditions=tuple(conditions))
 
 
 def _keeps_one(node: TopK) -> bool:
@@ -123,19 +119,16 @@ def _keeps_one(node: TopK) -> bool:
 def joined_laterally(names: Names, left: Node, right: Node, how: str, conditions: list[Expr]) -> Node:
     """Return the pairs of each row with those of a subquery that reads its columns."""
     made = unnested(names, left, right)
-    columns = (*left.columns, *right.columns)
-    return joined(names, left, made.plan, how, [*made.conditions, *conditions], columns)
+    rows = joined(names, left, made.plan, how, [*made.conditions, *conditions])
+    return attrs.evolve(rows, columns=(*left.columns, *right.columns))
 
 
-def joined(  # noqa: PLR0917 - two sides, and how they meet
-    names: Names, left: Node, right: Node, how: str, conditions: list[Expr], columns: Any = None
-) -> Node:
+def joined(names: Names, left: Node, right: Node, how: str, conditions: list[Expr]) -> Node:
     """Return a join; columns that it can make NULL are known to be so from now on."""
     if how in ("left", "full"):
         for field in (*right.columns, *(left.columns if how == "full" else ())):
             names.fields[field.name] = attrs.evolve(field, nullable=True)
-    made = (*left.columns, *right.columns) if columns is None else columns
-    return Join(left=left, right=right, how=how, conditions=tuple(conditions), columns=made)
+    return Join(left=left, right=right, how=how, conditions=tuple(conditions))
 
 
 def resolved(names: Names, plan: Node, sub: Sub, asking: Node | None = None) -> tuple[Node, Expr]:
@@ -173,23 +166,19 @@ def _scalar(names: Names, plan: Node, sub: Sub, asking: Node) -> tuple[Node, Exp
         return plan, value
     single = _is_single(sub.plan)
     if not free(sub.plan):
-        rows = (
-            sub.plan
-            if single
-            else AtMostOne(input=sub.plan, keys=(), what=_called(names, sub), columns=sub.plan.columns)
-        )
+        rows = sub.plan if single else AtMostOne(input=sub.plan, keys=(), what=_called(names, sub))
         field = (
             names.again(names.fields[value.name])
             if isinstance(value, Column)
             else names.column(value, "value", sub.node)[0]
         )
         field = names.field(field.name, field.dtype)
-        one = Group(input=rows, keys=(), aggregates=((field, first(value, order_by=[value])),), columns=(field,))
+        one = Group(input=rows, keys=(), aggregates=((field, first(value, order_by=[value])),))
         return joined(names, plan, one, "inner", []), Column(field.name)
     made = unnested(names, asking, sub.plan, derive=single)
     rows = made.plan
     if not single:
-        rows = AtMostOne(input=rows, keys=tuple(made.at.values()), what=_called(names, sub), columns=rows.columns)
+        rows = AtMostOne(input=rows, keys=tuple(made.at.values()), what=_called(names, sub))
     return joined(names, plan, rows, "left", made.conditions), value
 
 
@@ -245,7 +234,7 @@ def _with_outer(group: Group) -> Node:
     if not missing:
         return group.input
     always = tuple(Call("or", (Call("is_null", (Column(m),)), lit(True))) for m in missing)
-    return Filter(input=group.input, conditions=always, columns=group.input.columns)
+    return Filter(input=group.input, conditions=always)
 
 
 # -- marks ------------------------------------------------------------------------------------------------------------
@@ -254,7 +243,7 @@ def _with_outer(group: Group) -> Node:
 def _exists(names: Names, plan: Node, sub: Node, asking: Node) -> tuple[Node, Expr]:
     if not free(sub):
         number = names.field("rows", INT64, nullable=False)
-        counted = Group(input=sub, keys=(), aggregates=((number, count()),), columns=(number,))
+        counted = Group(input=sub, keys=(), aggregates=((number, count()),))
         return joined(names, plan, counted, "inner", []), Call("gt", (Column(number.name), lit(0)))
     made = unnested(names, asking, sub)
     return _marked(names, plan, made, [], [])
@@ -267,10 +256,10 @@ def _marked(names: Names, plan: Node, made: Unnested, values: list[Expr], condit
     fields = [f for f, _ in keys]
     fields += [names.fields[c.name] for c in made.at.values() if isinstance(c, Column)]
     passed = tuple((f, e) for f, e in keys) + tuple((f, Column(f.name)) for f in fields[len(keys) :])
-    rows = Project(input=made.plan, named=passed, columns=tuple(fields))
-    once = Distinct(input=rows, columns=rows.columns)
+    rows = Project(input=made.plan, named=passed)
+    once = Distinct(input=rows)
     named = (*((f, Column(f.name)) for f in once.columns), (mark, lit(True)))
-    marked = Project(input=once, named=named, columns=tuple(f for f, _ in named))
+    marked = Project(input=once, named=named)
     equal = [Call("eq", (c, Column(f.name))) for c, f in zip(conditions, fields, strict=False)]
     found = joined(names, plan, marked, "left", [*made.conditions, *equal])
     return found, Call("not", (Call("is_null", (Column(mark.name),)),))
@@ -289,8 +278,7 @@ def _compared(names: Names, plan: Node, sub: Sub, asking: Node) -> tuple[Node, E
         dtype = names.typed(y, sub.node)[1].dtype
         ends = [names.field("least", dtype), names.field("most", dtype)]
         aggregates += zip(ends, (min_of(y), max_of(y)), strict=True)
-    columns = tuple(f for f, _ in aggregates)
-    group = Group(input=sub.plan, keys=(), aggregates=tuple(aggregates), columns=columns)
+    group = Group(input=sub.plan, keys=(), aggregates=tuple(aggregates))
     made = unnested(names, asking, sub.plan) if free(sub.plan) else Unnested(sub.plan, {}, derived=True)
     if made.at:
         over, keys = grouped(names, group, made.plan, made.at)
@@ -301,7 +289,7 @@ def _compared(names: Names, plan: Node, sub: Sub, asking: Node) -> tuple[Node, E
     missing = lit(True) if is_null(y) else Call("lt", (Column(valued.name), Column(total.name)))
     match: Expr = lit(False)
     if known and sub.comparison == "eq":
-        filled = Filter(input=made.plan, conditions=(y.is_not_null(),), columns=made.plan.columns)
+        filled = Filter(input=made.plan, conditions=(y.is_not_null(),))
         plan, match = _marked(names, plan, attrs.evolve(made, plan=filled), [y], [x])
     elif known:
         match = _beyond(sub.comparison, x, *(Column(f.name) for f in ends))
@@ -321,9 +309,9 @@ def _row_compared(names: Names, plan: Node, sub: Sub, asking: Node) -> tuple[Nod
     pairs = list(zip(sub.operands, sub.values, strict=True))
     equal = [Call("eq", p) for p in pairs if not any(map(is_null, p))]
     maybe = [Call("or", (Call("eq", p), p[0].is_null(), p[1].is_null())) for p in pairs if not any(map(is_null, p))]
-    columns, match = sub.plan.columns, lit(False)
+    match: Expr = lit(False)
     if len(equal) == len(pairs):
-        plan, match = _exists(names, plan, Filter(input=sub.plan, conditions=tuple(equal), columns=columns), asking)
-    possible = Filter(input=sub.plan, conditions=tuple(maybe), columns=columns) if maybe else sub.plan
+        plan, match = _exists(names, plan, Filter(input=sub.plan, conditions=tuple(equal)), asking)
+    possible = Filter(input=sub.plan, conditions=tuple(maybe)) if maybe else sub.plan
     plan, open_ = _exists(names, plan, possible, asking)
     return plan, Call("case", (match, lit(True), open_, NULL, lit(False)))

@@ -193,15 +193,14 @@ def beside(names: Names, plan: Node, made: MadeTable, *, outer: bool) -> tuple[N
     )
     arguments = tuple(names.column(a, "argument", None)[1] for a in made.arguments)
     rows: Node = Unnest(
-        input=plan, function=made.function, arguments=arguments, made=raw, outer=outer, nothing=made.nothing,
-        columns=(*plan.columns, *raw),
-    )  # fmt: skip
+        input=plan, function=made.function, arguments=arguments, made=raw, outer=outer, nothing=made.nothing
+    )
     value = made.shown_as(Column(raw[-1].name))
     field = raw[-1]
     if not isinstance(value, Column):
         field, value = names.column(value, field.name, None)
         passed = tuple((f, Column(f.name)) for f in (*plan.columns, *raw[:-1]))
-        rows = Project(input=rows, named=(*passed, (field, value)), columns=(*plan.columns, *raw[:-1], field))
+        rows = Project(input=rows, named=(*passed, (field, value)))
     shown = {n: Column(f.name) for n, f in zip(_in_order(made), (*raw[:-1], field), strict=True)}
     return rows, tuple(Visible(n, names.dialect.key_of(n), shown[n]) for n in made.names)
 
@@ -241,7 +240,7 @@ def windows_of(
         if found <= 0:
             raise names.error(one, f"{kind.upper()} takes lengths above 0")
         units.append(found)
-    plan: Node = Filter(input=given.plan, conditions=(value.is_not_null(),), columns=given.plan.columns)
+    plan: Node = Filter(input=given.plan, conditions=(value.is_not_null(),))
     if kind == "session":
         return _sessions(names, plan, given, value, time.dtype, units[0], keys)
     number = _number(value, time.dtype)
@@ -262,7 +261,7 @@ def _placed(names: Names, plan: Node, given: Relation, start: Expr, size: int, d
         names.column(_instant(e, dtype), n, None) for n, e in (("window_start", start), ("window_end", start + size))
     ]
     named = (*((f, Column(f.name)) for f in plan.columns), *ends)
-    made = Project(input=plan, named=named, columns=tuple(f for f, _ in named))
+    made = Project(input=plan, named=named)
     return _with_windows(names, made, given, [f.name for f, _ in ends])
 
 
@@ -281,11 +280,10 @@ def _sessions(  # noqa: PLR0917 - rows and what a session is
 
     def added(rows: Node, kind: Any, name: str, expression: Expr) -> tuple[Node, Column]:
         field = names.field(name, dtype)
-        columns = (*rows.columns, field)
         if kind is Window:
-            return Window(input=rows, calls=((field, expression),), columns=columns), Column(field.name)
+            return Window(input=rows, calls=((field, expression),)), Column(field.name)
         named = (*((f, Column(f.name)) for f in rows.columns), (field, expression))
-        return Project(input=rows, named=named, columns=columns), Column(field.name)
+        return Project(input=rows, named=named), Column(field.name)
 
     plan, before = added(plan, Window, "before", lag(value).over(window))
     apart = Call("or", (before.is_null(), value > before + distance))

@@ -62,6 +62,9 @@ class Plant:
     def like(self, rows: Collection) -> Plant:
         return attrs.evolve(self, rows=rows)
 
+    def distinct(self) -> Plant:
+        return Plant(self.rows.distinct(), positive=True, most=1)
+
 
 class Growth:
     """A dataflow being grown at random."""
@@ -112,15 +115,11 @@ class Growth:
         """Return the collection, or where it may have negative counts, mostly its distinct rows."""
         if plant.positive or self.draw(st.integers(0, 15)) == 0:
             return plant
-        return Plant(plant.rows.distinct(), positive=True, most=1)
+        return plant.distinct()
 
-    def small(self, plant: Plant) -> Plant:
-        """Return the collection, or where its counts may be large, its distinct rows."""
-        return Plant(plant.rows.distinct(), positive=True, most=1) if plant.most > MOST else plant
-
-    def short(self, plant: Plant) -> Plant:
-        """Return the collection, or where its counts would make long lists, its distinct rows."""
-        return Plant(plant.rows.distinct(), positive=True, most=1) if plant.most > LIST_MOST else plant
+    def small(self, plant: Plant, most: int = MOST) -> Plant:
+        """Return the collection, or where its counts may be larger than this, its distinct rows."""
+        return plant.distinct() if plant.most > most else plant
 
 
 Pool = Sequence[Plant]
@@ -140,10 +139,6 @@ MAPS: Final = (
 PREDICATES: Final = ("v > 0", "k = v", "k IS NOT NULL", "k < 2 OR v IS NULL", "NOT k = 1", "v IN (0, 2)")
 
 
-def _swapped(row: Any) -> Any:
-    return (row.v, row.k)
-
-
 def _halves(row: Any) -> Any:
     return [] if row.v is None else [(row.k, row.v // 2), (row.v, row.v // 2)][: 1 + row.v % 2]
 
@@ -159,9 +154,9 @@ def grow_simple(growth: Growth, pool: Pool, _depth: int) -> Plant:
         [
             lambda: plant.like(rows.select(**growth.pick(MAPS))),
             lambda: plant.like(rows.filter(growth.pick(PREDICATES))),
-            lambda: plant.like(rows.map_rows(_swapped, SCHEMA)),
+            lambda: plant.like(rows.map_rows(lambda row: (row.v, row.k), SCHEMA)),
             lambda: attrs.evolve(plant, rows=rows.flat_map(_halves, SCHEMA), most=plant.most * 4),
-            lambda: Plant(rows.distinct(), positive=True, most=1),
+            plant.distinct,
             lambda: plant.like(rows.consolidate()),
             lambda: plant.like(rows.arrange_by(growth.pick(["k", "v"]))),
             lambda: plant.like(rows.inspect(_nothing)),
@@ -259,7 +254,7 @@ def grow_aggregate(growth: Growth, pool: Pool, _depth: int) -> Plant:
 
 def _aggregate(growth: Growth, plant: Plant) -> Plant:
     positive = growth.pick([True, True, False])
-    source = growth.short(growth.positive(plant)) if positive else plant
+    source = growth.small(growth.positive(plant), LIST_MOST) if positive else plant
     aggregates, number = some_aggregates(growth.pick, positive=positive)
     keys = growth.pick([("k",), ("k",), ("v",), ("k", "v"), ()])
     if keys:
@@ -277,7 +272,7 @@ def _top_k(growth: Growth, plant: Plant) -> Plant:
 
 
 def _windowed(growth: Growth, plant: Plant) -> Plant:
-    source = growth.short(growth.positive(plant))
+    source = growth.small(growth.positive(plant), LIST_MOST)
     found = source.rows.with_columns(w=some_window_call(growth.pick))
     wanted = growth.pick([None, None, "w <= 2", "w = 1"])
     found = (found if wanted is None else found.filter(wanted)).select("k", v="w % 4")
@@ -437,7 +432,11 @@ def grow_iterate(growth: Growth, pool: Pool, depth: int) -> Plant:
     start = growth.small(growth.pick(pool))
     if growth.pick(["settles", "limited"]) == "limited":
         return _limited_iterate(growth, start, pool, depth)
-    start = start if start.positive else Plant(start.rows.distinct(), positive=True, most=1)
+    return _settling(growth, start if start.positive else start.distinct(), pool, depth)
+
+
+def _settling(growth: Growth, start: Plant, pool: Pool, depth: int) -> Plant:
+    """Return a loop that settles."""
 
     def body(here: Collection) -> Collection:
         grown = _grown(growth, [Plant(here, True, 50)], _steady(pool), depth + 1, limited=False)
@@ -474,7 +473,7 @@ def grow_letrec(growth: Growth, pool: Pool, depth: int) -> Plant:
 
 
 def _steady(pool: Pool) -> list[Plant]:
-    return [p if p.positive else Plant(p.rows.distinct(), positive=True, most=1) for p in pool]
+    return [p if p.positive else p.distinct() for p in pool]
 
 
 def _grown(growth: Growth, inside: Pool, outside: Pool, depth: int, *, limited: bool) -> Plant:
@@ -491,10 +490,4 @@ def _grown(growth: Growth, inside: Pool, outside: Pool, depth: int, *, limited: 
 
 def _nested(growth: Growth, pool: Pool, depth: int) -> Plant:
     """Return a loop inside a loop. It settles, so that it may stand in a loop that has to settle."""
-    start = growth.pick(_steady(pool))
-
-    def body(here: Collection) -> Collection:
-        grown = _grown(growth, [Plant(here, True, 50)], _steady(pool), depth + 1, limited=False)
-        return grown.rows.concat(start.rows).distinct()
-
-    return Plant(start.rows.iterate(body, error_at=LOOP_LIMIT), positive=True, most=max(start.most, 1))
+    return _settling(growth, growth.pick(_steady(pool)), pool, depth)

@@ -54,7 +54,7 @@ class SparkLive:
 
     def start(self, plan: GraphPlan, keep: int) -> Run:
         """Return a run with a new folder for its state."""
-        from tidemill.renderer.spark.local import active_session  # noqa: PLC0415 - needs the extra
+        from tidemill.renderer.spark.session import active_session  # noqa: PLC0415 - needs the extra
 
         session = active_session()
         folder = tempfile.mkdtemp(prefix="tidemill-live-")
@@ -78,8 +78,8 @@ class _Rendered:
     def of(cls, in_driver: int, graph: Graph, given: Given, frontiers: Mapping[Node, Antichain]) -> _Rendered:
         """Return it; a loop into which no more than ``in_driver`` updates come is the driver's."""
         from tidemill.renderer.spark.dataframes import rows_of, updates_of  # noqa: PLC0415
-        from tidemill.renderer.spark.local import active_session  # noqa: PLC0415 - needs the extra
         from tidemill.renderer.spark.render import render  # noqa: PLC0415
+        from tidemill.renderer.spark.session import active_session  # noqa: PLC0415 - needs the extra
 
         traces: dict[Node, Trace] = {node: {} for node in graph.nodes}
         if any(frontiers[node].elements for node in graph.inputs.values()):

@@ -14,8 +14,7 @@ from support.renderings import RENDERINGS, counted_switches, thresholds
 
 from tidemill.collections.collection import Collection
 from tidemill.errors import StepError
-from tidemill.expressions.windows.calls import WindowCall
-from tidemill.expressions.windows.sessions import session
+from tidemill.expressions.windows.calls import WindowCall, session
 from tidemill.flow import Dataflow
 from tidemill.renderer.runs.run import Run
 from tidemill.testing.batchings import all_at_once, shuffled, time_by_time

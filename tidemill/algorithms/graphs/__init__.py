@@ -7,14 +7,13 @@ none. Results have a column ``node`` and what was found of it.
 All of them end by themselves, so none has a limit of iterations but where it is a parameter.
 """
 
-from tidemill.algorithms.graphs.bfs import bfs
 from tidemill.algorithms.graphs.components import connected_components
 from tidemill.algorithms.graphs.k_core import k_core
 from tidemill.algorithms.graphs.label_propagation import label_propagation
 from tidemill.algorithms.graphs.matching import stable_matching
 from tidemill.algorithms.graphs.pagerank import pagerank
 from tidemill.algorithms.graphs.scc import scc
-from tidemill.algorithms.graphs.shortest_paths import shortest_paths
+from tidemill.algorithms.graphs.shortest_paths import bfs, shortest_paths
 from tidemill.algorithms.graphs.triangles import triangle_count, triangles
 
 __all__ = [

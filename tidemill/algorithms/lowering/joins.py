@@ -18,7 +18,7 @@ from tidemill.dataflow.composites import AntiJoin, DeltaJoin, OuterJoin, Partner
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.expr import col, lit
-from tidemill.expressions.schema import Schema
+from tidemill.expressions.schema import Schema, unused_name
 
 
 @lowering(SemiJoin)
@@ -120,11 +120,8 @@ def new_names(names: Iterable[str], *schemas: Schema, suffix: str) -> list[str]:
     taken |= {name + suffix for name in taken}
     found = []
     for name in names:
-        new = name
-        while new in taken:
-            new += "#"
-        taken.add(new)
-        found.append(new)
+        found.append(unused_name(name, taken))
+        taken.add(found[-1])
     return found
 
 

@@ -11,7 +11,7 @@ from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.expr import col
 from tidemill.expressions.ordering import OrderColumn, OrderKey, TopK, hash_of_row
-from tidemill.expressions.rewriting import column
+from tidemill.expressions.rewriting import column, columns_among
 from tidemill.expressions.schema import Field, Schema, unused_name
 from tidemill.expressions.types import INT64
 
@@ -69,17 +69,12 @@ def _order_before_ties(
     tie = bind(hash_of_row(schema, hashed), schema)
     for place, key in enumerate(order):
         if key.expression == tie and not key.descending:
-            alike = _columns([*keys, *(before.expression for before in order[:place])])
+            alike = columns_among([*keys, *(before.expression for before in order[:place])])
             rest = [column(schema, i) for i in range(len(schema)) if i not in alike]
             further = order[place + 1 :]
             upwards = all(not k.descending and k.nulls_first for k in further)
             return order[:place] if not further or (upwards and [k.expression for k in further] == rest) else order
     return order
-
-
-def _columns(expressions: Sequence[Bound]) -> set[int]:
-    """Return which columns are among expressions."""
-    return {e.index for e in expressions if isinstance(e, BoundColumn)}
 
 
 class _WideColumns:

@@ -11,15 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.boundary.rows import python_values
-from tidemill.expressions.table_functions import Column, Ints, ListColumn
+from tidemill.expressions.table_functions import Column, Ints, ListColumn, arrow_of
 
 _FEW: Final = 4
 """Up to how many lists searching each by itself beats searching all at once."""
-
-
-def arrow_of(column: Column) -> pa.Array:
-    """Return a column as an Arrow array."""
-    return column.to_arrow() if isinstance(column, ListColumn) else column
 
 
 def column_values(column: Column) -> list[Any]:

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from tidemill.algorithms.prefix_sums.blocks import PLACES, StateColumns
 from tidemill.algorithms.prefix_sums.columns import (
-    arrow_of,
     copy_numbers,
     extended,
     lined_up,
@@ -25,7 +24,7 @@ from tidemill.collections.collection import Collection
 from tidemill.collections.table_functions import apply_table
 from tidemill.expressions.expr import lit
 from tidemill.expressions.schema import Field, Schema
-from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction
+from tidemill.expressions.table_functions import Column, Ints, ListColumn, TableFunction, arrow_of
 from tidemill.expressions.types import INT64
 
 

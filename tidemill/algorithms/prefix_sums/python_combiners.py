@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import pyarrow as pa
 
 from tidemill.algorithms.prefix_sums.columns import column_values
 from tidemill.algorithms.prefix_sums.combiners import Combiner, State, States
-from tidemill.algorithms.prefix_sums.packing import packed, unpacked
-from tidemill.algorithms.prefix_sums.row_function import with_row_function
 from tidemill.boundary.exact_sums import Exact, sum_of, together
+from tidemill.collections.table_functions import with_row_function
 from tidemill.expressions.expr import col
 from tidemill.expressions.schema import Field
 from tidemill.expressions.table_functions import Column, Ints
@@ -161,3 +160,29 @@ class _SumOf:
 
     def __call__(self, state: bytes | None) -> Any:
         return None if state is None else sum_of(unpacked(state), self.of, self.result)
+
+
+_SPECIAL: Final = {b"?": Exact(nan=1), b"+": Exact(plus=1), b"-": Exact(minus=1)}
+"""Sums with NaN or infinities. No number is packed into one byte."""
+
+
+def packed(total: Exact) -> bytes:
+    """Return a sum as bytes, equal numbers as equal ones.
+
+    >>> unpacked(packed(Exact(12, -3))) == Exact(3, -1), packed(Exact(0, 5)), packed(Exact(1, plus=1, minus=2))
+    (True, b'', b'?')
+    """
+    if total.special is not None:
+        return b"?" if total.special != total.special else b"+" if total.plus else b"-"
+    if not total.whole:
+        return b""
+    zeros = (total.whole & -total.whole).bit_length() - 1
+    number = total.whole >> zeros
+    return (total.unit + zeros).to_bytes(2, signed=True) + number.to_bytes(number.bit_length() // 8 + 1, signed=True)
+
+
+def unpacked(state: bytes) -> Exact:
+    """Return the sum that was packed, whose unit may be larger."""
+    if len(state) == 1:
+        return _SPECIAL[state]
+    return Exact(int.from_bytes(state[2:], signed=True), int.from_bytes(state[:2], signed=True))

@@ -10,15 +10,14 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidemill.algorithms.prefix_sums.columns import arrow_of, ranges, sort_key
+from tidemill.algorithms.prefix_sums.columns import ranges, sort_key
 from tidemill.algorithms.prefix_sums.combiners import Combiner, Count, State, States, WholeSum, lined_up, split
-from tidemill.algorithms.prefix_sums.packing import unpacked
-from tidemill.algorithms.prefix_sums.python_combiners import ExactSum, InPython
-from tidemill.algorithms.prefix_sums.row_function import with_row_function
+from tidemill.algorithms.prefix_sums.python_combiners import ExactSum, InPython, unpacked
 from tidemill.boundary.exact_sums import Exact, mean, root, variance
 from tidemill.boundary.list_columns import list_array, list_parts
+from tidemill.collections.table_functions import with_row_function
 from tidemill.expressions.schema import Field
-from tidemill.expressions.table_functions import Column, Ints
+from tidemill.expressions.table_functions import Column, Ints, arrow_of
 from tidemill.expressions.types import FLOAT64, DType, list_type
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
-from tidemill.expressions.intervals import DAYS, MICROSECONDS, MONTHS, Interval
+from tidemill.expressions.intervals import DAY_MICROSECONDS, DAYS, MICROSECONDS, MONTHS, Interval
 from tidemill.expressions.literals import INT64_MAX
 from tidemill.expressions.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType
-from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Frame, Offset
+from tidemill.expressions.windows.frames import Frame, Offset
 
 
 @attrs.frozen

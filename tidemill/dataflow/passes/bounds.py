@@ -37,7 +37,7 @@ from tidemill.expressions.aggregates import Aggregates
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.instants import INSTANTS, shown_distance
 from tidemill.expressions.ordering import TopK
-from tidemill.expressions.rewriting import conditions, substituted
+from tidemill.expressions.rewriting import conditions, moved, substituted
 from tidemill.expressions.rising import rises_with
 from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.types import DType
@@ -211,7 +211,7 @@ def _of_map(node: Map, sources: list[ColumnBounds]) -> ColumnBounds:
         if isinstance(bound, BoundColumn):
             columns[place] = source.columns[rises]
         else:
-            of_one = _of_one_value(bound)
+            of_one = moved(bound, lambda _: 0)
             columns[place] = frozenset(limit.then(of_one) for limit in source.columns[rises])
     return attrs.evolve(source.at(_picked(node)), columns=columns)
 
@@ -383,11 +383,6 @@ def _picked(node: Map) -> Mapping[int, Sequence[int]]:
         if isinstance(bound, BoundColumn):
             places.setdefault(bound.index, []).append(place)
     return places
-
-
-def _of_one_value(bound: Bound) -> Bound:
-    """Return an expression of one column as one of the value alone."""
-    return substituted(bound, lambda column: attrs.evolve(column, index=0))
 
 
 # -- limits -----------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from tidemill.dataflow.nodes import (
 )
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
-from tidemill.expressions.rewriting import both, can_fail, column, column_uses, conditions, substituted
+from tidemill.expressions.rewriting import all_true, can_fail, column, column_uses, conditions, substituted
 
 _PASS_ON: Final = (Consolidate, Enter, Negate, Retime)
 
@@ -131,7 +131,7 @@ def _below_join(copy: Copy, node: Filter, predicate: Bound, join: Join) -> _Task
         else:
             above.append(condition)
     joined = join if sides == list(join.inputs) else copy.put(join, inputs=tuple(sides))
-    return _filtered(copy, node, functools.reduce(both, above), joined) if above else joined
+    return _filtered(copy, node, all_true(*above), joined) if above else joined
 
 
 def _side(condition: Bound, join: Join) -> int | None:
@@ -190,7 +190,7 @@ def _below_composite(copy: Copy, node: Filter, predicate: Bound, source: Composi
         else:
             inputs[side] = yield _pushed(copy, node, before, inputs[side])
     made = source if inputs == list(source.inputs) else copy.put(source, inputs=tuple(inputs))
-    return _filtered(copy, node, functools.reduce(both, above), made) if above else made
+    return _filtered(copy, node, all_true(*above), made) if above else made
 
 
 def _passed_on(source: Composite) -> tuple[int, Sequence[Bound | None]]:

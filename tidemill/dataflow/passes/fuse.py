@@ -11,7 +11,7 @@ import attrs
 from tidemill.dataflow.nodes import Concat, Filter, Join, Map, Negate, Node
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
-from tidemill.expressions.rewriting import both, can_fail, column_uses, conditions, substituted
+from tidemill.expressions.rewriting import all_true, can_fail, column_uses, conditions, substituted
 from tidemill.expressions.types import FLOAT64
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def _composed(outer: tuple[Bound, ...], inner: Map) -> tuple[Bound, ...] | None:
     within = inner.columns
     if any(can_fail(c) for c in outer):
         sources = inner.inputs[0].schema
-        if inner.picked is None or len(set(inner.picked)) < len(sources) or inner.schema.names != _names(within):
+        names = tuple(c.name for c in within if isinstance(c, BoundColumn))
+        if inner.picked is None or len(set(inner.picked)) < len(sources) or inner.schema.names != names:
             return None
     uses = Counter(i for c in outer for i in column_uses(c))
     used_inside = {i for c in outer if not isinstance(c, BoundColumn) for i in column_uses(c)}
@@ -86,13 +87,9 @@ def _composed(outer: tuple[Bound, ...], inner: Map) -> tuple[Bound, ...] | None:
     return None if any(isinstance(c, BoundCall) and c.depth > _MOST_CONDITIONS for c in found) else found
 
 
-def _names(columns: tuple[Bound, ...]) -> tuple[str, ...]:
-    return tuple(c.name for c in columns if isinstance(c, BoundColumn))
-
-
 def _filter(copy: Copy, node: Filter, source: Node) -> Node:
     if isinstance(source, Filter) and copy.readers(source) <= 1 and not can_fail(node.predicate):
-        together = both(source.predicate, node.predicate)
+        together = all_true(source.predicate, node.predicate)
         if len(list(conditions(together))) <= _MOST_CONDITIONS:
             return copy.put(source, inputs=source.inputs, predicate=together)
     return copy.put(node, inputs=(source,))

@@ -14,7 +14,7 @@ from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.dataflow.passes.row_keys import is_told_apart_by
 from tidemill.expressions.aggregates import ORDERED, AggregateCall
 from tidemill.expressions.bound import Bound, BoundColumn
-from tidemill.expressions.rewriting import column_uses, substituted
+from tidemill.expressions.rewriting import column_uses, moved
 from tidemill.expressions.schema import Schema
 
 _Part: TypeAlias = tuple[list[int], set[int]]
@@ -102,7 +102,7 @@ class _Pairs:
         fields, keys = self.node.schema.fields, len(self.node.keys)
         return copy.put(
             self.node, inputs=(joined,), schema=Schema((*fields[:keys], *(fields[keys + i] for i in calls))),
-            keys=tuple(_moved(key, kept) for key in self.node.keys),
+            keys=tuple(moved(key, kept.index) for key in self.node.keys),
             aggregates=tuple(_moved_call(self.node.aggregates[i], kept) for i in calls), hashed=None,
         )  # fmt: skip
 
@@ -151,10 +151,6 @@ def _together(copy: Copy, node: Aggregate, parts: list[Aggregate], calls: list[l
     )
 
 
-def _moved(bound: Bound, kept: list[int]) -> Bound:
-    return substituted(bound, lambda c: attrs.evolve(c, index=kept.index(c.index)))
-
-
 def _moved_call(call: AggregateCall, kept: list[int]) -> AggregateCall:
-    argument, condition = (e and _moved(e, kept) for e in (call.argument, call.condition))
+    argument, condition = (e and moved(e, kept.index) for e in (call.argument, call.condition))
     return attrs.evolve(call, argument=argument, condition=condition)

@@ -14,7 +14,7 @@ from tidemill.dataflow.passes.range_joins import has_all_pairs
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.dataflow.passes.row_keys import is_told_apart_by
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
-from tidemill.expressions.rewriting import both, can_fail, column, column_uses, conditions, substituted
+from tidemill.expressions.rewriting import all_true, can_fail, column, column_uses, conditions, substituted
 from tidemill.expressions.schema import Field, Schema, unused_name
 
 _TURNED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -120,17 +120,15 @@ def _filtered(
     rows, lefts = _with_columns(copy, source, pair.rows, [l for l, _, _ in compared])
     one, rights = _with_columns(copy, source, pair.one, [r for _, _, r in compared])
     triples = tuple((l, how, r) for l, (_, how, _), r in zip(lefts, compared, rights, strict=True))
-    predicate: Bound | None = None
+    calls: list[Bound] = []
     for (l, _, r), condition in zip(triples, _kept(pair, source), strict=True):
         right = column(one.schema, r)
         args: tuple[Bound, ...] = (column(rows.schema, l), attrs.evolve(right, index=len(rows.schema) + r))
         if pair.is_of_one(condition.args[0]):
             args = args[::-1]
-        call = BoundCall(condition.function, args, condition.dtype, condition.nullable)
-        predicate = call if predicate is None else both(predicate, call)
-    assert predicate is not None
+        calls.append(attrs.evolve(condition, args=args))
     made: Node = copy.add(
-        DynamicFilter, source, rows, one, schema=rows.schema, conditions=triples, predicate=predicate, monotone=None
+        DynamicFilter, source, rows, one, schema=rows.schema, conditions=triples, predicate=all_true(*calls)
     )
     for further in rest:
         made = copy.add(Filter, source, made, schema=made.schema, predicate=further)

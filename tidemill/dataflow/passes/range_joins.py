@@ -12,7 +12,7 @@ from tidemill.dataflow.nodes import Arrange, Filter, Join, Node
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.dataflow.passes.row_keys import is_told_apart_by
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
-from tidemill.expressions.rewriting import both, column, conditions
+from tidemill.expressions.rewriting import all_true, column, conditions
 from tidemill.expressions.types import DATE, FLOAT64, TIMESTAMP, DType
 
 _COMPARISONS: Final = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -113,9 +113,4 @@ def _joined(copy: Copy, node: Filter, source: Join, comparison: tuple[int, str, 
         predicate=predicate,
         output=source.output,
     )
-    if not rest:
-        return made
-    together = rest[0]
-    for further in rest[1:]:
-        together = both(together, further)
-    return copy.put(node, inputs=(made,), predicate=together)
+    return copy.put(node, inputs=(made,), predicate=all_true(*rest)) if rest else made

@@ -19,7 +19,16 @@ from tidemill.dataflow.scopes import Scope
 from tidemill.expressions.aggregates import ORDERED, AggregateCall, BoundAggregate
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, walk
 from tidemill.expressions.ordering import OrderColumn
-from tidemill.expressions.rewriting import both, can_fail, column, column_uses, conditions, substituted
+from tidemill.expressions.rewriting import (
+    all_true,
+    can_fail,
+    column,
+    column_uses,
+    columns_among,
+    conditions,
+    moved,
+    substituted,
+)
 from tidemill.expressions.schema import Field, Schema, unused_name
 from tidemill.expressions.types import BOOL, FLOAT64, INT64
 from tidemill.expressions.windows.binding import BoundWindows
@@ -78,7 +87,7 @@ class _SelfJoin:
     @property
     def _grouped(self) -> set[int]:
         """The columns that are the same in all rows of a group."""
-        return {key.index for key in self.keys if isinstance(key, BoundColumn)}
+        return columns_among(self.keys)
 
     @property
     def can_be_framed(self) -> bool:
@@ -111,7 +120,7 @@ def _found(copy: Copy, node: Aggregate, source: Node) -> _SelfJoin | None:
         return None
     arguments = iter(_with_index(asked[1], lambda i: i - width))
     calls = tuple(c if c.argument is None else attrs.evolve(c, argument=next(arguments)) for c in node.aggregates)
-    grouped = {key.index for key in asked[0] if isinstance(key, BoundColumn)}
+    grouped = columns_among(asked[0])
     known = next((key for key in row_keys(base) if key <= grouped), known)
     found = _SelfJoin(base, band, tuple(asked[0]), calls, known)
     return found if found.can_be_framed else None
@@ -126,7 +135,7 @@ def _asked(node: Aggregate, path: Sequence[Node], sides: Sequence[Columns]) -> t
 
 def _with_index(expressions: Columns, to: Callable[[int], int]) -> list[Bound]:
     """Return expressions over columns at other places."""
-    return [substituted(e, lambda c: attrs.evolve(c, index=to(c.index))) for e in expressions]
+    return [moved(e, to) for e in expressions]
 
 
 def _path(copy: Copy, source: Node) -> list[Node]:
@@ -241,10 +250,7 @@ def _framed(copy: Copy, node: Aggregate, found: _SelfJoin) -> Node:
     found, rows = _narrowed(copy, node, found)
     needed = [column(rows.schema, i) for i in sorted(found.band.not_null) if rows.schema.fields[i].nullable]
     if needed:
-        predicate: Bound = _known(needed[0])
-        for one in needed[1:]:
-            predicate = both(predicate, _known(one))
-        rows = copy.add(Filter, node, rows, schema=rows.schema, predicate=predicate)
+        rows = copy.add(Filter, node, rows, schema=rows.schema, predicate=all_true(*map(_known, needed)))
     width, counts = len(rows.schema), not found.band.has_row_itself
     calls = (*found.calls, *([AggregateCall("count", None, INT64)] if counts else []))
     made = _windowed(copy, node, rows, calls, found.band)

@@ -9,8 +9,8 @@ import attrs
 
 from tidemill.dataflow.composites import Aggregate, TopK, Windowed
 from tidemill.dataflow.passes.row_keys import is_told_apart_by
-from tidemill.expressions.bound import Bound, BoundCall, BoundColumn
-from tidemill.expressions.rewriting import column_uses
+from tidemill.expressions.bound import Bound, BoundCall
+from tidemill.expressions.rewriting import column_uses, columns_among
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall
 
 _ARGUMENTS: Final = ("buckets", "column", "offset", "default", "n")
@@ -46,7 +46,7 @@ def read_by_window(node: Windowed, read: set[int]) -> Kept:
     sorted_by = {*range(node.bound.keys), *(o.column for o in windows.order)}
     arguments = {p for i in calls for p in _places(windows.calls[i])}
     needed.update(i for p in sorted_by | arguments for i in column_uses(columns[p][1]))
-    alike = _columns(columns[p][1] for p in sorted_by)
+    alike = columns_among(columns[p][1] for p in sorted_by)
     by_row = windows.ties and any(windows.calls[i].by_row for i in calls)
     if not by_row or needed <= alike or is_told_apart_by(node.inputs[0], alike):
         return Kept(calls, tuple(sorted(needed)) or (0,))
@@ -95,7 +95,7 @@ def read_by_first_rows(node: TopK, read: set[int]) -> set[int]:
     """Return which columns first rows have to have if these are read: all where ties are broken by them."""
     by = [*node.keys, *(key.expression for key in node.order)]
     needed = {*read, *(i for e in by for i in column_uses(e))}
-    alike = _columns(by)
+    alike = columns_among(by)
     free = needed <= alike or is_told_apart_by(node.inputs[0], alike)
     return needed if free else set(range(len(node.schema)))
 
@@ -107,10 +107,6 @@ def read_by_group(node: Aggregate, calls: Iterable[int]) -> set[int]:
         return set(range(len(node.inputs[0].schema)))
     read = [*node.keys, *(e for call in some for e in (call.argument, call.condition) if e is not None)]
     return {i for e in read for i in column_uses(e)}
-
-
-def _columns(expressions: Iterable[Bound]) -> set[int]:
-    return {e.index for e in expressions if isinstance(e, BoundColumn)}
 
 
 def _places(call: BoundWindowCall) -> Iterable[int]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tidemill.errors import brief
 from tidemill.expressions.functions.durations import interval_text, time_text
 from tidemill.expressions.functions.reading import value_of_text
-from tidemill.expressions.functions.registry import MOMENTS, Function, Signature, widens
+from tidemill.expressions.functions.registry import MOMENTS, Function, Signature, always, widens
 from tidemill.expressions.functions.values import FailureError, fitted, rounded
 from tidemill.expressions.types import BINARY, BOOL, FLOAT64, STRING, TIME, TIMESTAMP, TIMESTAMPTZ, DType
 
@@ -137,5 +137,5 @@ _RANGES: Final = {"smallint": 2**15, "tinyint": 2**7}
 
 CASTS: Final = (
     Function("fit", _fit_types, "a value, the name of a type and whether it is tried", "FIT",
-             nullable=lambda _nullable: True, literals=(1, 2), can_fail=lambda literals: not literals[2], python=_fit),
+             nullable=always, literals=(1, 2), can_fail=lambda literals: not literals[2], python=_fit),
 )  # fmt: skip

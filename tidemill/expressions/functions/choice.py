@@ -11,8 +11,6 @@ from tidemill.expressions.functions.registry import COMPARABLE, Function, Signat
 from tidemill.expressions.functions.values import is_less
 from tidemill.expressions.types import BOOL, NULL, DType
 
-__all__ = ["CHOICE", "coalesce", "greatest", "least", "nullif", "when"]
-
 _Later = Callable[[], Any]
 
 
@@ -25,18 +23,10 @@ def _case_types(types: Sequence[DType]) -> Signature | None:
     return Signature((*(BOOL if i % 2 == 0 else common for i in range(len(types) - 1)), common), common)
 
 
-def _case_nullable(nullable: Sequence[bool]) -> bool:
-    return any(nullable[1:-1:2]) or nullable[-1]
-
-
 def _case(*args: _Later) -> Any:
     *branches, default = args
     chosen = (v for c, v in zip(branches[::2], branches[1::2], strict=True) if c() is True)
     return next(chosen, default)()
-
-
-def _coalesce(*args: _Later) -> Any:
-    return next((v for a in args if (v := a()) is not None), None)
 
 
 def _least(*values: Any) -> Any:
@@ -50,10 +40,10 @@ def _greatest(*values: Any) -> Any:
 
 
 CHOICE: Final = (
-    Function("case", _case_types, "conditions (bool) and " + COMPARABLE, "CASE", nullable=_case_nullable,
-             python=_case, lazy=True),
+    Function("case", _case_types, "conditions (bool) and " + COMPARABLE, "CASE",
+             nullable=lambda of: any(of[1:-1:2]) or of[-1], python=_case, lazy=True),
     Function("coalesce", same(least=1), COMPARABLE, "COALESCE", nullable=all, aliases=("ifnull", "nvl"),
-             python=_coalesce, lazy=True),
+             python=lambda *args: next((v for a in args if (v := a()) is not None), None), lazy=True),
     Function("least", same(least=2), "two or more " + COMPARABLE, "LEAST", nullable=all, python=_least,
              sees_null=True),
     Function("greatest", same(least=2), "two or more " + COMPARABLE, "GREATEST", nullable=all, python=_greatest,

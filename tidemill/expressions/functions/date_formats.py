@@ -19,8 +19,6 @@ from tidemill.expressions.functions.registry import Function, either, fixed
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.types import DATE, STRING, TIMESTAMP
 
-__all__ = ["DATE_FORMATS", "date_format", "dayname", "monthname", "next_day"]
-
 _MONTHS: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",

@@ -28,14 +28,6 @@ from tidemill.expressions.functions.registry import Function, Signature, either,
 from tidemill.expressions.intervals import MONTHS, UNITS, Interval, sum_of, unit_of
 from tidemill.expressions.types import DATE, INT32, INT64, INTERVAL, STRING, TIME, TIMESTAMP, DType, decimal_type
 
-__all__ = [
-    "DATES", "DAY_UNITS", "PARTS", "WITH_UNIT", "add_months", "date_add", "date_diff", "date_from_unix_date",
-    "date_sub", "date_trunc", "datediff", "day", "dayofweek", "dayofyear", "extract", "hour", "interval", "last_day",
-    "make_date", "minute", "month", "quarter", "second", "timestamp_micros", "timestamp_millis", "timestamp_seconds",
-    "timestampadd", "timestampdiff", "to_date", "to_timestamp", "trunc", "unix_date", "unix_micros", "unix_millis",
-    "unix_seconds", "weekday", "weekofyear", "year",
-]  # fmt: skip
-
 
 def _moment(result: DType) -> Callable[[Sequence[DType]], Signature | None]:
     """Take a date or a timestamp, as it is."""

@@ -11,11 +11,9 @@ from typing import Any, Final
 from tidemill.errors import brief
 from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.casts import cast_value
-from tidemill.expressions.functions.registry import Function, Signature
+from tidemill.expressions.functions.registry import Function, Signature, always
 from tidemill.expressions.functions.text_forms import is_whole
 from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, NULL, STRING, DType, struct_type
-
-__all__ = ["FROM_JSON", "from_json"]
 
 _FIELD: Final = re.compile(r"\s*(?:`([^`]+)`|(\w+))\s*[:\s]\s*(\w+)\s*")
 _TYPES: Final = {
@@ -110,7 +108,7 @@ _READ: Final[dict[DType, Callable[[Any], Any]]] = {
 }  # fmt: skip
 
 FROM_JSON: Final = (
-    Function("from_json", _types, "a string and fields", "FROM_JSON", nullable=lambda _nullable: True, literals=(1,),
+    Function("from_json", _types, "a string and fields", "FROM_JSON", nullable=always, literals=(1,),
              check=_complaint, refine=_refined, python=_from_json),
 )  # fmt: skip
 

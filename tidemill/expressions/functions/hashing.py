@@ -9,12 +9,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call, operand
-from tidemill.expressions.functions.registry import Function, Signature, TypeRule, as_columns, either, fixed, never
+from tidemill.expressions.functions.registry import (
+    Function,
+    Signature,
+    TypeRule,
+    always,
+    as_columns,
+    either,
+    fixed,
+    never,
+)
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.functions.xxhash import xxhash64_of
 from tidemill.expressions.types import BINARY, INT32, INT64, STRING, DType
-
-__all__ = ["HASHING", "base64", "crc32", "hash64", "hex", "md5", "sha1", "sha2", "unbase64", "unhex", "xxhash64"]
 
 
 def _any(types: Sequence[DType]) -> Signature | None:
@@ -64,10 +71,6 @@ def _unbase64(text: str) -> bytes:
         raise FailureError(reason) from None
 
 
-def _always(_nullable: Sequence[bool]) -> bool:
-    return True
-
-
 _TEXT: Final = "a string or a binary"
 
 HASHING: Final = (
@@ -78,7 +81,7 @@ HASHING: Final = (
     Function("crc32", _of_bytes(result=INT64), _TEXT, "CRC32", python=lambda value: binascii.crc32(_bytes(value))),
     Function("hex", either(fixed(INT64, result=STRING), _of_bytes()), "a whole number, a string or a binary", "HEX",
              python=_hex),
-    Function("unhex", fixed(STRING, result=BINARY), "a string", "UNHEX", nullable=_always, python=_unhex),
+    Function("unhex", fixed(STRING, result=BINARY), "a string", "UNHEX", nullable=always, python=_unhex),
     Function("base64", _of_bytes(), _TEXT, "BASE64",
              python=lambda value: base64_module.b64encode(_bytes(value)).decode()),
     Function("unbase64", fixed(STRING, result=BINARY), "a string", "UNBASE64", can_fail=True, python=_unbase64),

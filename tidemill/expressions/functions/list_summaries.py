@@ -14,19 +14,11 @@ from fractions import Fraction
 from typing import Any, Final
 
 from tidemill.expressions.functions.lists import hashable, in_order, known, of_list, same_list
-from tidemill.expressions.functions.registry import Function, Signature
+from tidemill.expressions.functions.registry import Function, Signature, always, never
 from tidemill.expressions.functions.values import FailureError, value_order
 from tidemill.expressions.types import BOOL, FLOAT64, NULL, STRING, DType, list_type
 
 _TWO: Final = 2
-
-
-def _always(_nullable: Sequence[bool]) -> bool:
-    return True
-
-
-def _never(_nullable: Sequence[bool]) -> bool:
-    return False
 
 
 def _with_share(types: Sequence[DType]) -> Signature | None:
@@ -165,21 +157,21 @@ def _row_text(*values: Any) -> str:
 _SHARE: Final = "a list of numbers, a share (float64) and whether from the greatest (bool)"
 
 LIST_SUMMARIES: Final = (
-    Function("list_percentile", _of_numbers, _SHARE, "LIST_PERCENTILE", nullable=_always, literals=(1, 2),
+    Function("list_percentile", _of_numbers, _SHARE, "LIST_PERCENTILE", nullable=always, literals=(1, 2),
              check=_check_share, python=_continuous),
-    Function("list_percentile_disc", _with_share, _SHARE, "LIST_PERCENTILE_DISC", nullable=_always,
+    Function("list_percentile_disc", _with_share, _SHARE, "LIST_PERCENTILE_DISC", nullable=always,
              literals=(1, 2), check=_check_share, python=_discrete),
     Function("list_mode", of_list(BOOL), "a list, and whether of several the greatest (bool)", "LIST_MODE",
-             nullable=_always, literals=(1,), python=_mode),
-    Function("list_bit_and", _of_whole, "a list of whole numbers", "LIST_BIT_AND", nullable=_always, can_fail=True,
+             nullable=always, literals=(1,), python=_mode),
+    Function("list_bit_and", _of_whole, "a list of whole numbers", "LIST_BIT_AND", nullable=always, can_fail=True,
              python=_bits(operator.and_)),
-    Function("list_bit_or", _of_whole, "a list of whole numbers", "LIST_BIT_OR", nullable=_always,
+    Function("list_bit_or", _of_whole, "a list of whole numbers", "LIST_BIT_OR", nullable=always,
              python=_bits(operator.or_)),
-    Function("list_bit_xor", _of_whole, "a list of whole numbers", "LIST_BIT_XOR", nullable=_always, can_fail=True,
+    Function("list_bit_xor", _of_whole, "a list of whole numbers", "LIST_BIT_XOR", nullable=always, can_fail=True,
              python=_bits(operator.xor)),
     Function("list_regression", _of_pairs, "a list of pairs of float64 and what is wanted", "LIST_REGRESSION",
-             nullable=_always, literals=(1,), can_fail=True, python=_regression),
-    Function("list_or_empty", same_list(), "a list", "LIST_OR_EMPTY", nullable=_never, sees_null=True,
+             nullable=always, literals=(1,), can_fail=True, python=_regression),
+    Function("list_or_empty", same_list(), "a list", "LIST_OR_EMPTY", nullable=never, sees_null=True,
              python=lambda values: values or ()),
     Function("row_text", _row, "values", "ROW_TEXT", python=_row_text),
 )  # fmt: skip

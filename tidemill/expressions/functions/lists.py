@@ -7,16 +7,11 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call, operand
-from tidemill.expressions.functions.registry import Function, Signature, TypeRule, common_type, fixed
+from tidemill.expressions.functions.registry import Function, Signature, TypeRule, always, common_type, fixed, never
 from tidemill.expressions.functions.regular_expressions import pattern_complaint
 from tidemill.expressions.functions.searches import pieces
 from tidemill.expressions.functions.values import FailureError, is_equal, value_order
 from tidemill.expressions.types import BOOL, INT32, INT64, NULL, STRING, DType, list_type
-
-__all__ = [
-    "LISTS", "array", "array_contains", "array_distinct", "array_join", "array_max", "array_min", "array_position",
-    "element_at", "get", "size", "slice", "sort_array", "split",
-]  # fmt: skip
 
 
 def of_list(*more: DType, result: DType | None = None) -> TypeRule:
@@ -64,19 +59,7 @@ def _joined_types(types: Sequence[DType]) -> Signature | None:
     return of_list(STRING, result=STRING)(types) if types and types[0].element == STRING else None
 
 
-def _always(_nullable: Sequence[bool]) -> bool:
-    return True
-
-
-def _never(_nullable: Sequence[bool]) -> bool:
-    return False
-
-
 # What they mean.
-
-
-def _value_at(values: tuple[Any, ...], place: int) -> Any:
-    return values[place] if 0 <= place < len(values) else None
 
 
 def _item(values: tuple[Any, ...], place: int) -> Any:
@@ -110,10 +93,6 @@ def _contains(values: tuple[Any, ...], value: Any) -> bool | None:
     return found or (None if None in values else False)
 
 
-def _position(values: tuple[Any, ...], value: Any) -> int:
-    return next((i for i, v in enumerate(values, 1) if v is not None and is_equal(v, value)), 0)
-
-
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     once: dict[Hashable, Any] = {}
     for value in values:
@@ -140,38 +119,35 @@ def _slice(values: tuple[Any, ...], start: int, length: int) -> tuple[Any, ...]:
     return values[first : first + length] if first >= 0 else ()
 
 
-def _check_pattern(literals: Sequence[Any]) -> str | None:
-    return pattern_complaint(literals[1])
-
-
 _PLACE_1: Final = "a list and a place in it (int32), counted from 1, or from the end by negative numbers"
 
 LISTS: Final = (
-    Function("array", _array, "values of one type, or numbers", "ARRAY", nullable=_never, sees_null=True,
+    Function("array", _array, "values of one type, or numbers", "ARRAY", nullable=never, sees_null=True,
              python=lambda *values: values),
     Function("size", _size, "a list", "SIZE", aliases=("cardinality", "array_size"), python=len),
-    Function("get", of_list(INT32), "a list and a place in it (int32), counted from 0", "GET", nullable=_always,
-             python=_value_at),
-    Function("item", of_list(INT32), "a list and a place in it (int32), counted from 0", "ITEM", nullable=_always,
+    Function("get", of_list(INT32), "a list and a place in it (int32), counted from 0", "GET", nullable=always,
+             python=lambda values, place: values[place] if 0 <= place < len(values) else None),
+    Function("item", of_list(INT32), "a list and a place in it (int32), counted from 0", "ITEM", nullable=always,
              can_fail=True, python=_item),
-    Function("element_at", of_list(INT32), _PLACE_1, "ELEMENT_AT", nullable=_always, can_fail=True,
+    Function("element_at", of_list(INT32), _PLACE_1, "ELEMENT_AT", nullable=always, can_fail=True,
              python=_element_at),
-    Function("array_contains", _with_value(BOOL), "a list and a value", "ARRAY_CONTAINS", nullable=_always,
+    Function("array_contains", _with_value(BOOL), "a list and a value", "ARRAY_CONTAINS", nullable=always,
              python=_contains),
-    Function("array_position", _with_value(INT64), "a list and a value", "ARRAY_POSITION", python=_position),
+    Function("array_position", _with_value(INT64), "a list and a value", "ARRAY_POSITION",
+             python=lambda a, value: next((i for i, v in enumerate(a, 1) if v is not None and is_equal(v, value)), 0)),
     Function("array_distinct", same_list(), "a list", "ARRAY_DISTINCT", python=_distinct),
     Function("sort_array", same_list(BOOL), "a list, and whether it goes up (bool)", "SORT_ARRAY", optional=(True,),
              aliases=("array_sort",), python=_sorted),
-    Function("array_min", of_list(), "a list", "ARRAY_MIN", nullable=_always,
+    Function("array_min", of_list(), "a list", "ARRAY_MIN", nullable=always,
              python=lambda a: builtins.min(known(a), key=value_order, default=None)),
-    Function("array_max", of_list(), "a list", "ARRAY_MAX", nullable=_always,
+    Function("array_max", of_list(), "a list", "ARRAY_MAX", nullable=always,
              python=lambda a: builtins.max(known(a), key=value_order, default=None)),
     Function("slice", same_list(INT32, INT32), "a list, a place from 1 on and a length", "SLICE", can_fail=True,
              python=_slice),
     Function("array_join", _joined_types, "a list of strings and what stands between them", "ARRAY_JOIN",
              python=lambda a, between: between.join(known(a))),
     Function("split", fixed(STRING, STRING, INT32, result=list_type(STRING)), "a string, a pattern and a number",
-             "SPLIT", literals=(1, 2), optional=(-1,), check=_check_pattern, can_fail=True,
+             "SPLIT", literals=(1, 2), optional=(-1,), check=lambda given: pattern_complaint(given[1]), can_fail=True,
              python=lambda a, pattern, most: pieces(pattern, a, most)),
 )  # fmt: skip
 

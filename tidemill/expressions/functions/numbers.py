@@ -11,15 +11,9 @@ from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.operators import modulo, number, remainder, unless_by
-from tidemill.expressions.functions.registry import Function, Signature, bounded, fixed, never
+from tidemill.expressions.functions.registry import Function, Signature, always, bounded, fixed, floats, never
 from tidemill.expressions.functions.values import OVERFLOW, FailureError, exact
 from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, MAX_DECIMAL_PRECISION, NULL, DType
-
-__all__ = [
-    "NUMBERS", "abs", "ceil", "div", "exp", "floor", "isnan", "ln", "log2", "log10", "pmod", "power", "round",
-    "shiftleft", "shiftright", "shiftrightunsigned", "sign", "sqrt",
-]  # fmt: skip
-
 
 _MOST_PLACES: Final = 300
 
@@ -49,23 +43,7 @@ def _whole(types: Sequence[DType]) -> Signature | None:
     return Signature((given,), bounded(given.precision - given.scale + 1, 0) if given.scale else given)
 
 
-def _floats(count: int) -> Callable[[Sequence[DType]], Signature | None]:
-    def rule(types: Sequence[DType]) -> Signature | None:
-        fits = len(types) == count and all(t.is_numeric or t == NULL for t in types)
-        return Signature((FLOAT64,) * count, FLOAT64) if fits else None
-
-    return rule
-
-
-def _always(_nullable: Sequence[bool]) -> bool:
-    return True
-
-
 # What they mean.
-
-
-def _absolute(value: Any) -> Any:
-    return value.copy_abs() if isinstance(value, decimal.Decimal) else builtins.abs(value)
 
 
 def _pmod(a: Any, b: Any) -> Any:
@@ -120,10 +98,6 @@ def _whole_number(towards: Callable[[Any], int]) -> Callable[[Any], Any]:
     return whole
 
 
-def _sign(value: float) -> float:
-    return value if value == 0 or math.isnan(value) else math.copysign(1.0, value)
-
-
 def _logarithm(compute: Callable[[float], float]) -> Callable[[float], float | None]:
     return lambda value: None if value <= 0 else compute(value)
 
@@ -148,7 +122,8 @@ def _power(base: float, exponent: float) -> float:
 
 
 NUMBERS: Final = (
-    Function("abs", number, "a number", "ABS", can_fail=True, python=_absolute),
+    Function("abs", number, "a number", "ABS", can_fail=True,
+             python=lambda a: a.copy_abs() if isinstance(a, decimal.Decimal) else builtins.abs(a)),
     Function("round", _round, "a number and a number of places", "ROUND", can_fail=True, literals=(1,),
              optional=(0,), refine=_rounded, python=_rounded_to),
     Function("round_scaled", fixed(FLOAT64, INT32, result=FLOAT64), "a float64 and a number of places",
@@ -156,13 +131,14 @@ NUMBERS: Final = (
     Function("floor", _whole, "a number", "FLOOR", can_fail=True, python=_whole_number(math.floor)),
     Function("ceil", _whole, "a number", "CEIL", can_fail=True, aliases=("ceiling",),
              python=_whole_number(math.ceil)),
-    Function("sign", _floats(1), "a number", "SIGN", aliases=("signum",), python=_sign),
-    Function("sqrt", _floats(1), "a number", "SQRT", python=lambda a: math.nan if a < 0 else math.sqrt(a)),
-    Function("exp", _floats(1), "a number", "EXP", python=_exp),
-    Function("ln", _floats(1), "a number", "LN", nullable=_always, python=_logarithm(math.log)),
-    Function("log10", _floats(1), "a number", "LOG10", nullable=_always, python=_logarithm(math.log10)),
-    Function("log2", _floats(1), "a number", "LOG2", nullable=_always, python=_logarithm(math.log2)),
-    Function("power", _floats(2), "two numbers", "POWER", aliases=("pow",), python=_power),
+    Function("sign", floats(1), "a number", "SIGN", aliases=("signum",),
+             python=lambda a: a if a == 0 or math.isnan(a) else math.copysign(1.0, a)),
+    Function("sqrt", floats(1), "a number", "SQRT", python=lambda a: math.nan if a < 0 else math.sqrt(a)),
+    Function("exp", floats(1), "a number", "EXP", python=_exp),
+    Function("ln", floats(1), "a number", "LN", nullable=always, python=_logarithm(math.log)),
+    Function("log10", floats(1), "a number", "LOG10", nullable=always, python=_logarithm(math.log10)),
+    Function("log2", floats(1), "a number", "LOG2", nullable=always, python=_logarithm(math.log2)),
+    Function("power", floats(2), "two numbers", "POWER", aliases=("pow",), python=_power),
     Function("pmod", remainder, "two numbers", "PMOD", can_fail=unless_by(int, float), python=exact(_pmod)),
     Function("isnan", fixed(FLOAT64, result=BOOL), "a float64", "ISNAN", nullable=never,
              python=lambda a: a is not None and math.isnan(a), sees_null=True),

@@ -162,10 +162,6 @@ def _add(a: Any, b: Any) -> Any:
     return _moved_by(b, a, 1) if isinstance(b, dt.date) else a + b
 
 
-def _subtract(a: Any, b: Any) -> Any:
-    return _moved_by(a, b, -1) if isinstance(a, dt.date) else a - b
-
-
 def _quotient_of(a: Any, b: Any) -> Any:
     if b == 0:
         raise FailureError(ZERO)
@@ -204,19 +200,7 @@ def modulo(a: Any, b: Any) -> Any:
     return a % b if isinstance(a, decimal.Decimal) else a - b * _int_quotient(a, b)
 
 
-def _negated(a: Any) -> Any:
-    return a.copy_negate() if isinstance(a, decimal.Decimal) else -a
-
-
 _Later = Callable[[], Any]
-
-
-def _and(*operands: _Later) -> bool | None:
-    return _first(operands, decisive=False)
-
-
-def _or(*operands: _Later) -> bool | None:
-    return _first(operands, decisive=True)
 
 
 def _first(operands: Iterable[_Later], *, decisive: bool) -> bool | None:
@@ -284,7 +268,7 @@ _sum, _difference, _product = _arithmetic(_sum_type), _arithmetic(_sum_type), _a
 OPERATORS: Final = (
     Function("add", either(_sum, _moved(back=False)), _MOVED, "+", "Add", can_fail=True, python=exact(_add)),
     Function("subtract", either(_difference, _moved(back=True)), _MOVED, "-", "Sub", can_fail=True,
-             python=exact(_subtract)),
+             python=exact(lambda a, b: _moved_by(a, b, -1) if isinstance(a, dt.date) else a - b)),
     Function("multiply", _product, _NUMBERS, "*", "Mul", can_fail=True, python=exact(operator.mul)),
     Function("divide", _divide, _NUMBERS, "/", "Div", can_fail=unless_by(float), python=exact(_quotient_of)),
     Function("int_divide", _int_divide, _EXACT, "DIV", "IntDiv", can_fail=unless_by(int), aliases=("div",),
@@ -292,7 +276,8 @@ OPERATORS: Final = (
     Function("floor_divide", _int_divide, _EXACT, "FLOOR_DIVIDE", can_fail=True, python=exact(_floor_quotient)),
     Function("modulo", remainder, _NUMBERS, "%", "Mod", can_fail=unless_by(int, float), aliases=("mod",),
              python=exact(modulo)),
-    Function("negate", number, "a number", "-", "Neg", can_fail=True, aliases=("negative",), python=_negated),
+    Function("negate", number, "a number", "-", "Neg", can_fail=True, aliases=("negative",),
+             python=lambda a: a.copy_negate() if isinstance(a, decimal.Decimal) else -a),
     Function("eq", _comparison, COMPARABLE, "=", "EQ", python=is_equal),
     Function("ne", _comparison, COMPARABLE, "<>", "NEQ", python=lambda a, b: not is_equal(a, b)),
     Function("lt", _comparison, COMPARABLE, "<", "LT", python=is_less),
@@ -302,9 +287,10 @@ OPERATORS: Final = (
     Function("eq_null_safe", _comparison, COMPARABLE, "<=>", "NullSafeEQ", never, python=_equal_null_safe,
              sees_null=True),
     Function("in", same(least=1, result=BOOL), COMPARABLE, "IN", python=_in, lazy=True),
-    Function("and", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", "AND", "And", python=_and,
-             lazy=True),
-    Function("or", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", "OR", "Or", python=_or, lazy=True),
+    Function("and", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", "AND", "And",
+             python=lambda *operands: _first(operands, decisive=False), lazy=True),
+    Function("or", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", "OR", "Or",
+             python=lambda *operands: _first(operands, decisive=True), lazy=True),
     Function("not", fixed(BOOL, result=BOOL), "a condition (bool)", "NOT", "Not", python=operator.not_),
     Function("is_null", _is_null, "a value", "IS NULL", nullable=never, aliases=("isnull",),
              python=lambda a: a is None, sees_null=True),

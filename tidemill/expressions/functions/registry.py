@@ -67,6 +67,11 @@ def never(_nullable: Sequence[bool]) -> bool:
     return False
 
 
+def always(_nullable: Sequence[bool]) -> bool:
+    """Return that the result may be NULL whatever the arguments are."""
+    return True
+
+
 @attrs.frozen
 class Function:
     """A scalar function.
@@ -234,6 +239,16 @@ def as_columns(types: Sequence[DType]) -> list[DType] | None:
     """
     held = [common_type([t]) for t in types]
     return None if None in held else [t for t in held if t is not None]
+
+
+def floats(count: int) -> TypeRule:
+    """Return the rule for so many numbers, as floats."""
+
+    def rule(types: Sequence[DType]) -> Signature | None:
+        fits = len(types) == count and all(t.is_numeric or t == NULL for t in types)
+        return Signature((FLOAT64,) * count, FLOAT64) if fits else None
+
+    return rule
 
 
 def either(*rules: TypeRule) -> TypeRule:

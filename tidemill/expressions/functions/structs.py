@@ -7,10 +7,8 @@ from typing import Any, Final
 
 from tidemill.errors import SchemaError, did_you_mean
 from tidemill.expressions.expr import Expr, call, operand
-from tidemill.expressions.functions.registry import Function, Signature, as_columns, never
+from tidemill.expressions.functions.registry import Function, Signature, always, as_columns, never
 from tidemill.expressions.types import NULL, STRING, DType, struct_type
-
-__all__ = ["STRUCTS", "struct"]
 
 
 def _struct_types(types: Sequence[DType]) -> Signature | None:
@@ -52,7 +50,7 @@ def field_place(of: DType, name: str) -> int:
 STRUCTS: Final = (
     Function("named_struct", _struct_types, "names of fields, each with a value", "NAMED_STRUCT", nullable=never,
              sees_null=True, apart=True, check=_names_complaint, refine=_named, python=lambda *given: given[1::2]),
-    Function("field", _of_struct, "a struct and the name of a field", "FIELD", nullable=lambda _nullable: True,
+    Function("field", _of_struct, "a struct and the name of a field", "FIELD", nullable=always,
              literals=(1,), refine=_field, by_types=True,
              python=lambda types, value, name: value[field_place(types[0], name)]),
 )  # fmt: skip

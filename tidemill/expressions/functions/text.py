@@ -16,13 +16,6 @@ from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import BINARY, BOOL, INT32, INT64, STRING
 
-__all__ = [
-    "LONGEST_TEXT", "TEXT", "TOO_LONG",
-    "ascii", "chr", "concat", "concat_ws", "ilike", "initcap", "instr", "left", "length", "locate", "lower",
-    "lpad", "ltrim", "regexp_extract", "regexp_like", "regexp_replace", "repeat", "replace", "reverse", "right",
-    "rpad", "rtrim", "split_part", "substring", "translate", "trim", "upper",
-]  # fmt: skip
-
 LONGEST_TEXT: Final = 2**28
 """Characters of what REPEAT, LPAD and RPAD make."""
 TOO_LONG: Final = f"the text would have more than {LONGEST_TEXT:,} characters"
@@ -32,18 +25,6 @@ _string_test = fixed(STRING, STRING, result=BOOL)
 _part = fixed(STRING, INT32, result=STRING)
 _pad = fixed(STRING, INT32, STRING, result=STRING)
 _to_the_end: Final = 2**31 - 1
-
-
-def _check_like(literals: Sequence[Any]) -> str | None:
-    return like_complaint(literals[1])
-
-
-def _check_pattern(literals: Sequence[Any]) -> str | None:
-    return pattern_complaint(literals[1])
-
-
-def _check_replace(literals: Sequence[Any]) -> str | None:
-    return replacement_complaint(literals[1], literals[2])
 
 
 def _check_extract(literals: Sequence[Any]) -> str | None:
@@ -70,10 +51,6 @@ def _check_pad(literals: Sequence[Any]) -> str | None:
     _, length, filling = literals
     too_long = filling and length > LONGEST_TEXT
     return f"{length:,} characters are too many: expected at most {LONGEST_TEXT:,}" if too_long else None
-
-
-def _first_only(nullable: Sequence[bool]) -> bool:
-    return nullable[0]
 
 
 # What they mean.
@@ -116,21 +93,14 @@ def _translate(text: str, characters: str, replacements: str) -> str:
     return "".join(c if i < 0 else replacements[i : i + 1] for c, i in places)
 
 
-def _initcap(text: str) -> str:
-    return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
-
-
-def _concat_ws(separator: str | None, *parts: str | None) -> str | None:
-    return None if separator is None else separator.join(p for p in parts if p is not None)
-
-
 TEXT: Final = (
     Function("upper", _string, "a string", "UPPER", aliases=("ucase",), python=str.upper),
     Function("lower", _string, "a string", "LOWER", aliases=("lcase",), python=str.lower),
     Function("trim", _string, "a string", "TRIM", aliases=("btrim",), python=lambda a: a.strip(" ")),
     Function("ltrim", _string, "a string", "LTRIM", python=lambda a: a.lstrip(" ")),
     Function("rtrim", _string, "a string", "RTRIM", python=lambda a: a.rstrip(" ")),
-    Function("initcap", _string, "a string", "INITCAP", python=_initcap),
+    Function("initcap", _string, "a string", "INITCAP",
+             python=lambda a: " ".join(word[:1].title() + word[1:] for word in a.lower().split(" "))),
     Function("reverse", _string, "a string", "REVERSE", python=lambda a: a[::-1]),
     Function("length", either(_string_length := fixed(STRING, result=INT32), fixed(BINARY, result=INT32)),
              "a string or a binary", "LENGTH", aliases=("char_length", "character_length", "len"), python=len),
@@ -139,7 +109,8 @@ TEXT: Final = (
              python=lambda n: "" if n < 0 else builtins.chr(n % 256)),
     Function("concat", all_of(STRING, STRING), "strings", "CONCAT", python=lambda *parts: "".join(parts)),
     Function("concat_ws", all_of(STRING, STRING, least=2), "a separator and strings", "CONCAT_WS",
-             nullable=_first_only, python=_concat_ws, sees_null=True),
+             nullable=lambda given: given[0], sees_null=True,
+             python=lambda by, *parts: None if by is None else by.join(p for p in parts if p is not None)),
     Function("substring", fixed(STRING, INT32, INT32, result=STRING), "a string, a start and a length", "SUBSTRING",
              literals=(1, 2), optional=(_to_the_end,), aliases=("substr",), python=part_of),
     Function("left", _part, "a string and a number of characters", "LEFT", literals=(1,), python=lambda a,
@@ -161,19 +132,19 @@ TEXT: Final = (
              literals=(0, 2), optional=(1,), aliases=("position",), python=_locate),
     Function("split_part", fixed(STRING, STRING, INT32, result=STRING), "a string, a delimiter and a number",
              "SPLIT_PART", literals=(1, 2), check=_check_part, python=_split_part),
-    Function("like", _string_test, "a string and a pattern", "LIKE", "Like", literals=(1,), check=_check_like,
-             python=matches_like),
+    Function("like", _string_test, "a string and a pattern", "LIKE", "Like", literals=(1,),
+             check=lambda given: like_complaint(given[1]), python=matches_like),
     Function("starts_with", _string_test, "a string and a prefix", "STARTSWITH", literals=(1,),
              python=str.startswith),
     Function("ends_with", _string_test, "a string and a suffix", "ENDSWITH", literals=(1,), python=str.endswith),
     Function("contains", _string_test, "a string and a part of it", "CONTAINS", literals=(1,), python=lambda a,
              b: b in a),
     Function("regexp_like", _string_test, "a string and a pattern", "REGEXP_LIKE", "RegexpLike", literals=(1,),
-             check=_check_pattern, aliases=("rlike", "regexp"), can_fail=_unsure(found),
+             check=lambda given: pattern_complaint(given[1]), aliases=("rlike", "regexp"), can_fail=_unsure(found),
              python=lambda a, pattern: found(pattern)(a)),
     Function("regexp_replace", fixed(STRING, STRING, STRING, result=STRING), "a string, a pattern and a replacement",
-             "REGEXP_REPLACE", literals=(1, 2), check=_check_replace, can_fail=_unsure(replaced),
-             python=lambda a, pattern, by: replaced(pattern, by)(a)),
+             "REGEXP_REPLACE", literals=(1, 2), check=lambda given: replacement_complaint(*given[1:]),
+             can_fail=_unsure(replaced), python=lambda a, pattern, by: replaced(pattern, by)(a)),
     Function("regexp_extract", fixed(STRING, STRING, INT32, result=STRING), "a string, a pattern and a group",
              "REGEXP_EXTRACT", literals=(1, 2), optional=(1,), check=_check_extract,
              can_fail=_unsure(extracted), python=lambda a, pattern, group: extracted(pattern, group)(a)),

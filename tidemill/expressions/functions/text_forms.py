@@ -12,16 +12,9 @@ from typing import Any, Final, NamedTuple
 from tidemill.errors import SchemaError, brief
 from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.casts import cast_value
-from tidemill.expressions.functions.registry import Function, Signature, fixed, never
+from tidemill.expressions.functions.registry import Function, Signature, always, fixed, never
 from tidemill.expressions.functions.text import part_of
 from tidemill.expressions.types import BOOL, FLOAT64, INT32, NULL, STRING, DType
-
-__all__ = ["TEXT_FORMS", "format_string", "get_json_object", "overlay", "substring_index"]
-
-
-def _always(_nullable: Sequence[bool]) -> bool:
-    return True
-
 
 _TO_THE_END: Final = 2**31 - 1
 
@@ -239,7 +232,7 @@ TEXT_FORMS: Final = (
     Function("format_string", _form_types, "a form and values", "FORMAT_STRING", nullable=never, literals=(0,),
              check=_form_complaint, refine=_checked_form, aliases=("printf",), python=_formatted, by_types=True,
              sees_null=True),
-    Function("get_json_object", _part, "a string and a path", "GET_JSON_OBJECT", nullable=_always, literals=(1,),
+    Function("get_json_object", _part, "a string and a path", "GET_JSON_OBJECT", nullable=always, literals=(1,),
              check=_path_complaint, python=_json_at),
 )  # fmt: skip
 

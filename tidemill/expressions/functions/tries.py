@@ -10,15 +10,9 @@ from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.casts import cast_value
 from tidemill.expressions.functions.lists import LISTS
 from tidemill.expressions.functions.operators import OPERATORS
-from tidemill.expressions.functions.registry import Function, Signature, TypeRule, can_cast, two_numbers
+from tidemill.expressions.functions.registry import Function, Signature, TypeRule, always, can_cast, two_numbers
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.types import NULL, STRING, DType, dtype
-
-__all__ = ["TRIES", "try_add", "try_divide", "try_element_at", "try_mod", "try_multiply", "try_subtract"]
-
-
-def _always(_nullable: Sequence[bool]) -> bool:
-    return True
 
 
 def _tried(function: Function) -> Callable[..., Any]:
@@ -43,7 +37,7 @@ def _try(function: Function, name: str = "") -> Function:
     is_sign = not function.sql.isidentifier()
     rule, expects = (_of_numbers(function.rule), "two numbers") if is_sign else (function.rule, function.expects)
     return Function(
-        f"try_{name}", rule, expects, f"TRY_{name.upper()}", nullable=_always, python=_tried(function), by_types=True
+        f"try_{name}", rule, expects, f"TRY_{name.upper()}", nullable=always, python=_tried(function), by_types=True
     )
 
 
@@ -71,7 +65,7 @@ _BY_NAME: Final = {f.name: f for f in (*OPERATORS, *LISTS)}
 TRIES: Final = (
     *(_try(_BY_NAME[name]) for name in ("add", "subtract", "multiply", "divide", "element_at")),
     _try(_BY_NAME["modulo"], "mod"),
-    Function("try_cast", _cast_types, "a value and the name of a type", "TRY_CAST_TO", nullable=_always, literals=(1,),
+    Function("try_cast", _cast_types, "a value and the name of a type", "TRY_CAST_TO", nullable=always, literals=(1,),
              refine=_cast_to, python=_cast, by_types=True),
 )  # fmt: skip
 

@@ -3,30 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from tidemill.expressions.expr import Expr, call, lit, operand
-from tidemill.expressions.functions.registry import Function, Signature, TypeRule
-from tidemill.expressions.types import FLOAT64, NULL, DType
-
-__all__ = [
-    "TRIGONOMETRY", "acos", "asin", "atan", "atan2", "cbrt", "cos", "cosh", "cot", "degrees", "expm1", "hypot", "log",
-    "log1p", "pi", "radians", "sin", "sinh", "tan", "tanh",
-]  # fmt: skip
-
-
-def _floats(count: int) -> TypeRule:
-    def rule(types: Sequence[DType]) -> Signature | None:
-        fits = len(types) == count and all(t.is_numeric or t == NULL for t in types)
-        return Signature((FLOAT64,) * count, FLOAT64) if fits else None
-
-    return rule
-
-
-def _always(_nullable: Sequence[bool]) -> bool:
-    return True
-
+from tidemill.expressions.functions.registry import Function, always, floats
 
 # What they mean.
 
@@ -57,10 +38,6 @@ def _log(base: float, value: float) -> float | None:
     return math.log(value) / below if below else math.nan if value == 1 else math.copysign(math.inf, math.log(value))
 
 
-def _log1p(value: float) -> float | None:
-    return None if value <= -1 else math.log1p(value)
-
-
 def _cbrt(value: float) -> float:
     root = math.cbrt(value)
     return float(round(root)) if math.isfinite(root) and round(root) ** 3 == value else root
@@ -73,11 +50,12 @@ _OF_ONE: Final[dict[str, Callable[[float], float]]] = {
 }  # fmt: skip
 
 TRIGONOMETRY: Final = (
-    *(Function(n, _floats(1), "a number", n.upper(), python=_total(f)) for n, f in _OF_ONE.items()),
-    Function("atan2", _floats(2), "two numbers", "ATAN2", python=_total(math.atan2)),
-    Function("hypot", _floats(2), "two numbers", "HYPOT", python=_total(math.hypot)),
-    Function("log1p", _floats(1), "a number", "LOG1P", nullable=_always, python=_log1p),
-    Function("log", _floats(2), "a base and a number", "LOG", nullable=_always, python=_log),
+    *(Function(n, floats(1), "a number", n.upper(), python=_total(f)) for n, f in _OF_ONE.items()),
+    Function("atan2", floats(2), "two numbers", "ATAN2", python=_total(math.atan2)),
+    Function("hypot", floats(2), "two numbers", "HYPOT", python=_total(math.hypot)),
+    Function("log1p", floats(1), "a number", "LOG1P", nullable=always,
+             python=lambda a: None if a <= -1 else math.log1p(a)),
+    Function("log", floats(2), "a base and a number", "LOG", nullable=always, python=_log),
 )  # fmt: skip
 
 

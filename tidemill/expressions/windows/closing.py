@@ -10,7 +10,7 @@ from tidemill.errors import SchemaError
 from tidemill.expressions.bound import BoundColumn
 from tidemill.expressions.expr import Expr, lit
 from tidemill.expressions.expr import Literal as LiteralExpr
-from tidemill.expressions.intervals import DAYS, MONTHS, Interval
+from tidemill.expressions.intervals import DAY_MICROSECONDS, DAYS, MONTHS, Interval, microseconds_of
 from tidemill.expressions.ordering import bind_order
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.structure import resolve
@@ -24,7 +24,7 @@ from tidemill.expressions.windows.bound import (
     Windows,
 )
 from tidemill.expressions.windows.calls import WindowCall
-from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Frame, Offset, microseconds
+from tidemill.expressions.windows.frames import Frame, Offset
 from tidemill.expressions.windows.functions import first_value, lead
 
 _MONTH: Interval = Interval(DAYS, 31)
@@ -116,7 +116,7 @@ def _distance(call: WindowCall, frame: Frame, dtype: DType) -> int:
             return 0
         if end.dtype == MONTHS:
             raise SchemaError(_never(call, "months differ in their length; give its end in days"))
-        return microseconds(end) // (DAY_MICROSECONDS if dtype == DATE else 1)
+        return microseconds_of(end) // (DAY_MICROSECONDS if dtype == DATE else 1)
     return max(int(end), 0)
 
 
@@ -175,6 +175,6 @@ def _units(offset: Offset | None, dtype: DType) -> int:
     """Return an offset in units of the order; of months more than they are where that is before, less after."""
     if isinstance(offset, Interval):
         offset = Interval(DAYS, offset.amount * _MONTH.amount) if offset.dtype == MONTHS else offset
-        return microseconds(offset) // (DAY_MICROSECONDS if dtype == DATE else 1)
+        return microseconds_of(offset) // (DAY_MICROSECONDS if dtype == DATE else 1)
     assert isinstance(offset, int)
     return offset

@@ -13,7 +13,14 @@ import attrs
 from tidemill.errors import EmptyFrameWarning, SchemaError, did_you_mean
 from tidemill.expressions.expr import Expr
 from tidemill.expressions.expr import Literal as LiteralExpr
-from tidemill.expressions.intervals import DAYS, MICROSECONDS, MONTHS, Interval, interval_text, of_timedelta
+from tidemill.expressions.intervals import (
+    DAYS,
+    MONTHS,
+    Interval,
+    interval_text,
+    microseconds_of,
+    of_timedelta,
+)
 from tidemill.expressions.literals import INT64_MAX
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import DATE, TIMESTAMP, DType
@@ -106,7 +113,7 @@ def _is_months(bound: Offset) -> bool:
 def _amount(bound: Any) -> Any:
     """Return a bound as a number, by which those in months are compared, and all others."""
     if isinstance(bound, Interval):
-        return bound.amount if _is_months(bound) else microseconds(bound)
+        return bound.amount if _is_months(bound) else microseconds_of(bound)
     return bound
 
 
@@ -209,11 +216,3 @@ _EXPECTED: Final = {
     "int32": _WHOLE, "int64": _WHOLE, "float64": "a number", "decimal": "a whole number or a decimal.Decimal",
     "date": _INTERVAL + " or a number of days", "timestamp": _INTERVAL,
 }  # fmt: skip
-
-
-def microseconds(offset: Interval) -> int:
-    """Return how long an interval of days or of microseconds is."""
-    return offset.amount if offset.dtype == MICROSECONDS else offset.amount * DAY_MICROSECONDS
-
-
-DAY_MICROSECONDS: Final = 86_400_000_000

@@ -13,6 +13,6 @@ A whole history is rendered by `render`, which takes one `step`: it walks the gr
 at all. `strategy` decides what Catalyst is trusted with; `retries` takes a step again, with more care or because
 executors were lost, and `failures` brings errors back from executors. `dataframes` checks what users hand in and what
 they promise; `scalars` and `types` put expressions and types into Spark SQL.
-`explain` shows the plans of all jobs. `session`, `local` and `java` are about the session itself. Live runs, kept up to
+`explain` shows the plans of all jobs. `session` and `java` are about the session itself. Live runs, kept up to
 date step by step, are in `live`.
 """

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from tidemill.dataflow.composites import ComparingFilter
 from tidemill.dataflow.lattice import MAX_COORDINATE
 from tidemill.expressions.bound import Bound, BoundColumn, BoundLiteral
-from tidemill.expressions.rewriting import substituted
+from tidemill.expressions.rewriting import moved, substituted
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import INT64
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, decode_rows, encode_column
@@ -121,7 +121,7 @@ class Moves:
     def _of_old_value(self) -> Bound:
         """Return the predicate of a left row and the second of two right ones after it."""
         width, more = len(self.node.schema), len(self.node.inputs[1].schema)
-        return substituted(self.node.predicate, lambda c: attrs.evolve(c, index=c.index + more * (c.index >= width)))
+        return moved(self.node.predicate, lambda i: i + more * (i >= width))
 
     def _table(self, spark: SparkSession, values: Sequence[Move]) -> DataFrame:
         """Return the values with the one before each, from when on they hold, and until when."""

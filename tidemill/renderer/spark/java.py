@@ -55,7 +55,7 @@ def java_home() -> str | None:
     for java in _machine():
         problem = _problem(java)
         if problem is None:
-            return None if java == _started() else str(java.parent.parent)
+            return None if java == next(_machine(), None) else str(java.parent.parent)
         unsuitable.append(f"{java}: {problem}")
     packaged = _packaged()
     if packaged is not None:
@@ -71,11 +71,6 @@ def _machine() -> Iterator[Path]:
         yield Path(home) / "bin" / "java"
     if on_path := shutil.which("java"):
         yield Path(on_path)
-
-
-def _started() -> Path | None:
-    """Return the Java that Spark would start by itself."""
-    return next(_machine(), None)
 
 
 def _problem(java: Path) -> str | None:

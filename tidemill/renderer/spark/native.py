@@ -79,7 +79,7 @@ def distinct_in_round(new: Frame, stored: Sequence[Frame]) -> tuple[Frame | None
     """
     row, loops = columns(new.width), times(new.coordinates)
     older = [frame.data for frame in stored]
-    if sum(_cells(frame) for frame in stored) > _SHUFFLED_CELLS:
+    if sum((frame.rows or 0) * (frame.width + frame.coordinates + 1) for frame in stored) > _SHUFFLED_CELLS:
         found = materialised(consolidated(new))
         if found is None:
             return None, None
@@ -101,10 +101,6 @@ def distinct_in_round(new: Frame, stored: Sequence[Frame]) -> tuple[Frame | None
     parts = ((changes, counts["output"]), (kept, counts["kept"]))
     changed, added = (attrs.evolve(frame, rows=rows) if rows else None for frame, rows in parts)
     return changed, added
-
-
-def _cells(frame: Frame) -> int:
-    return (frame.rows or 0) * (frame.width + frame.coordinates + 1)
 
 
 def summed(node: Node, frame: Frame, layout: Layout) -> DataFrame | None:

@@ -10,20 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidemill.boundary.rows import python_rows
+from tidemill.boundary.rows import checked_rows, python_rows, python_values
 from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Filter, FlatMap, Inspect, Map, Node, Retime
 from tidemill.errors import ExpressionError, UserFunctionError
 from tidemill.expressions.bound import Bound, BoundColumn
 from tidemill.expressions.schema import Schema
-from tidemill.expressions.table_functions import Column, ListColumn, TableCall
+from tidemill.expressions.table_functions import Column, ListColumn, TableCall, arrow_of
 from tidemill.expressions.types import FLOAT64
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
 from tidemill.renderer.runs import failures
 from tidemill.renderer.runs import user_functions as functions
 from tidemill.renderer.runs.registry import Registry
 from tidemill.renderer.spark.frames import names
-from tidemill.renderer.spark.map_tasks import mapped_at_once
 from tidemill.renderer.spark.tasks import Batches, detached
 
 _WORK: Final = Registry[Callable[[Any, int], Callable[[pa.RecordBatch], pa.RecordBatch]]]("Spark engine")
@@ -123,6 +122,18 @@ def _flat_map(node: FlatMap, users: int) -> Callable[[pa.RecordBatch], pa.Record
     return apply
 
 
+def mapped_at_once(node: FlatMap, given: list[pa.Array], count: int) -> list[pa.Array] | None:
+    """Return the columns of the one row that a function makes of each; None where one of them is wrong."""
+    make, function = functions.row_type(node.inputs[0].schema.names), node.function
+    rows = map(make, *map(python_values, given)) if given else (make() for _ in range(count))
+    try:
+        made = checked_rows(node.schema, map(function, rows), "")
+    except Exception:  # noqa: BLE001 - whatever it is, it is raised again for its row
+        return None
+    columns = zip(*made, strict=True) if made else [()] * len(node.schema)
+    return [pa.array(values, f.dtype.arrow) for f, values in zip(node.schema, columns, strict=True)]
+
+
 @_WORK(Inspect)
 def _inspect(node: Inspect, users: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     width = len(node.schema)
@@ -210,7 +221,7 @@ def made_by_table(call: TableCall, schema: Schema, given: Sequence[pa.Array]) ->
     except Exception:  # noqa: BLE001 - whatever it is, it is raised again for its row
         return None
     rows = pa.array(owner)
-    columns = [given[i].take(rows) for i in call.kept] + [_arrow(c) for c in made]
+    columns = [given[i].take(rows) for i in call.kept] + [arrow_of(c) for c in made]
     return rows, [c.cast(f.dtype.arrow) for c, f in zip(columns, schema, strict=True)]
 
 
@@ -218,7 +229,3 @@ def _argument(column: pa.Array) -> Column:
     if pa.types.is_list(column.type) and not column.null_count:
         return ListColumn.of(column)
     return column
-
-
-def _arrow(column: Column) -> pa.Array:
-    return column.to_arrow() if isinstance(column, ListColumn) else column

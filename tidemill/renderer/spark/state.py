@@ -9,6 +9,7 @@ from __future__ import annotations
 import attrs
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
+from tidemill.dataflow.lattice import less_equal
 from tidemill.renderer.spark.frames import Frame, materialised, united
 
 Round = tuple[int, ...]
@@ -62,7 +63,7 @@ class Trace:
         return [*self._old, *(b.frame for b in self._batches)]
 
     def _part(self, batch: _Batch, now: Round, *, visible: bool) -> Frame | None:
-        rounds = {r for r in batch.rounds if r != now and _visible(r, now) == visible}
+        rounds = {r for r in batch.rounds if r != now and less_equal(r, now) == visible}
         if not rounds:
             return None
         if rounds == batch.rounds:
@@ -74,10 +75,6 @@ class Trace:
         for i, iteration in enumerate(now):
             here &= F.col(f"t{self._users + i}") <= iteration
         return frame.of(frame.data.filter(here if visible else ~here), cheap=True) if now else frame
-
-
-def _visible(earlier: Round, now: Round) -> bool:
-    return all(a <= b for a, b in zip(earlier, now, strict=True))
 
 
 def _size(batch: _Batch) -> int:

@@ -20,13 +20,11 @@ from tidemill.algorithms.prefix_sums.interval_sum import (
     LOW_PATH,
 )
 from tidemill.algorithms.prefix_sums.offset_search import FOUND, FOUND_COPY, search_from_rows
-from tidemill.algorithms.prefix_sums.order_index import PlaceBytes
+from tidemill.algorithms.prefix_sums.order_index import TIE_BYTES, PlaceBytes
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums
 from tidemill.algorithms.prefix_sums.routing import PATH, route_down
-from tidemill.algorithms.prefix_sums.row_function import with_row_function
-from tidemill.algorithms.prefix_sums.unique_index import TIE_BYTES
 from tidemill.collections.collection import Collection
-from tidemill.collections.table_functions import apply_table
+from tidemill.collections.table_functions import apply_table, with_row_function
 from tidemill.expressions.expr import Expr, col, lit
 from tidemill.expressions.functions.choice import when
 from tidemill.expressions.schema import Field

@@ -9,10 +9,9 @@ from typing import Final
 from tidemill.algorithms import combine
 from tidemill.algorithms.combine import Combination
 from tidemill.algorithms.prefix_sums.offset_search import search_from_rows
-from tidemill.algorithms.prefix_sums.order_index import order_index
+from tidemill.algorithms.prefix_sums.order_index import index_with_ties, order_index
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums, order_sums
 from tidemill.algorithms.prefix_sums.routing import BlockShape
-from tidemill.algorithms.prefix_sums.unique_index import index_with_ties
 from tidemill.collections.collection import Collection
 from tidemill.expressions.expr import Expr, col, lit
 from tidemill.expressions.ordering import OrderColumn, hash_of_row

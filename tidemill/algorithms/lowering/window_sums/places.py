@@ -12,9 +12,8 @@ from tidemill.algorithms.prefix_sums.offset_search import FOUND, search_from, se
 from tidemill.algorithms.prefix_sums.order_sums import OrderSums
 from tidemill.algorithms.prefix_sums.prefix_sum import sums_before_rows
 from tidemill.algorithms.prefix_sums.routing import PATH
-from tidemill.algorithms.prefix_sums.row_function import with_row_function
 from tidemill.collections.collection import Collection
-from tidemill.collections.table_functions import apply_table
+from tidemill.collections.table_functions import apply_table, with_row_function
 from tidemill.expressions.bound import BoundLiteral
 from tidemill.expressions.expr import Expr, col, lit
 from tidemill.expressions.functions.choice import coalesce, when

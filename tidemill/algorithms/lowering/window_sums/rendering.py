@@ -86,10 +86,6 @@ class _Result:
         return COPY in self.key
 
 
-def _as_it_is(rows: Collection) -> Collection:
-    return rows
-
-
 class _Rendering:
     """The rows of a window, to which the values of calls are added one frame after another."""
 
@@ -140,7 +136,7 @@ class _Rendering:
                 finish = functools.partial(finished_ranking, call=call, name=name, names=orders.names)
                 yield _Result(ranking_sums(orders, call), key, finish)
             elif isinstance(call, OffsetCall):
-                yield _Result(value_at_offset(orders, call, name), orders.key(by_row=True), _as_it_is)
+                yield _Result(value_at_offset(orders, call, name), orders.key(by_row=True), lambda rows: rows)
         for framed in self._frames():
             order = orders.order(*framed.calls, by_row=framed.by_row)
             sums, key = self._sums(order, framed)

@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 
 from tidemill.expressions.bound import BoundLiteral
-from tidemill.expressions.intervals import MONTHS, Interval
+from tidemill.expressions.intervals import DAY_MICROSECONDS, MONTHS, Interval
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import (
@@ -29,7 +29,7 @@ from tidemill.expressions.windows.bound import (
     ValueCall,
     Windows,
 )
-from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Offset
+from tidemill.expressions.windows.frames import Offset
 from tidemill.expressions.windows.in_order import counts_only_first_values, looks_at_all
 from tidemill.renderer.embedded.kernels.codec import float_codes, float_values
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints

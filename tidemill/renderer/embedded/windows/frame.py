@@ -18,10 +18,10 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import attrs
 import numpy as np
 
-from tidemill.expressions.intervals import MONTHS, Interval
+from tidemill.expressions.intervals import DAY_MICROSECONDS, MONTHS, Interval, microseconds_of
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import Argument, Windows
-from tidemill.expressions.windows.frames import DAY_MICROSECONDS, Exclusion, Frame, Offset, microseconds
+from tidemill.expressions.windows.frames import Exclusion, Frame, Offset
 from tidemill.renderer.embedded.expressions.dates import plus_months
 from tidemill.renderer.embedded.kernels.codec import (
     Interner,
@@ -477,7 +477,7 @@ def _far(offset: Offset, dtype: DType, *, end: bool) -> int:
 
 def units(offset: Offset, dtype: DType) -> Fraction:
     if isinstance(offset, Interval):
-        return Fraction(microseconds(offset), DAY_MICROSECONDS if dtype.name == "date" else 1)
+        return Fraction(microseconds_of(offset), DAY_MICROSECONDS if dtype.name == "date" else 1)
     exact: Fraction = Fraction(offset) * 10**dtype.scale
     return exact
 
