@@ -9,7 +9,8 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidemill.boundary.results import Updates, int64_array, parts_of
+from tidemill.boundary.arrow_arrays import int64_array, numbers_of
+from tidemill.boundary.results import Updates, parts_of
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.schema import Schema
@@ -52,8 +53,8 @@ class OutputShapes:
         schema, width = self.schemas[output], len(self.coordinates)
         with pa.ipc.open_stream(pa.py_buffer(array)) as reader:
             table = reader.read_all().combine_chunks()
-        columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
-        numbers = [c.to_numpy() for c in columns[len(schema) :]]
+        columns = [c.chunk(0) if c.num_chunks else pa.nulls(0, c.type) for c in table.columns]
+        numbers = [numbers_of(c) for c in columns[len(schema) :]]
         times = np.array(numbers[:width], np.int64).reshape(width, len(table))
         frontiers = (Antichain(tuple(t) for t in f) for f in (lower, upper))
         return Updates(schema, self.coordinates, columns[: len(schema)], times, numbers[-1], *frontiers)
