@@ -431,9 +431,13 @@ class Rows(_Table):
 
 def arrow_table(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     """Return Python rows as an Arrow table of the schema's types."""
+    return pa.Table.from_arrays(arrow_columns(schema, rows), names=list(schema.names))
+
+
+def arrow_columns(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
+    """Return Python rows as Arrow arrays of the schema's types."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    arrays = [value_array(c, f.dtype.arrow) for c, f in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, names=list(schema.names))
+    return [value_array(c, f.dtype.arrow) for c, f in zip(columns, schema, strict=True)]
 
 
 def _sort_keys(column: pa.ChunkedArray) -> list[Any]:
