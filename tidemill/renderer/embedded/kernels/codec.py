@@ -409,6 +409,8 @@ def _decode_interned(codes: Ints, null: Bools | None, dtype: DType, interner: In
         return pa.nulls(len(codes), dtype.arrow)
     objects = interner.objects(codes if null is None else np.where(null, 0, codes))
     if dtype == STRING:
+        if null is not None:
+            objects[null] = ""
         return text_array(objects.tolist(), null)
     return pa.array(objects, dtype.arrow, mask=null, from_pandas=False)
 
