@@ -19,9 +19,6 @@ from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.kernels.codec import Interner, decode
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
 
-Listing: TypeAlias = "Mapping[str, Sequence[Any]]"
-"""For each output that changed its parts: from which frontier to which one, and how many updates."""
-
 
 @attrs.frozen
 class OutputShapes:
