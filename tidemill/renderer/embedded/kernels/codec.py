@@ -31,7 +31,7 @@ from tidemill.boundary.rows import Batch
 from tidemill.boundary.values import NAN
 from tidemill.expressions.functions.date_values import EPOCH, EPOCH_UTC, time_of, whole_micros
 from tidemill.expressions.schema import Schema
-from tidemill.expressions.types import BOOL, INTERVAL, STRING, TIME, TIMESTAMP, TIMESTAMPTZ, DType
+from tidemill.expressions.types import INTERVAL, TIME, TIMESTAMP, TIMESTAMPTZ, DType
 from tidemill.renderer.embedded.kernels import long_decimals
 from tidemill.renderer.embedded.kernels.interner import Interner
 from tidemill.renderer.embedded.kernels.memory import zeros
@@ -221,7 +221,7 @@ def decode_column(codes: Ints, dtype: DType, interner: Interner, *, known: bool 
         return _decode_interned(codes, mask, dtype, interner)
     if dtype.is_decimal:
         return long_decimals.decimal_array(codes, mask, dtype.arrow, interner if is_long_decimal(dtype) else None)
-    if dtype == BOOL:
+    if dtype.name == "bool":
         return bool_array(codes.astype(np.bool_), mask)
     arrow_type, plain = _SIMPLE[dtype.name]
     return plain_array(arrow_type, plain(codes), mask)
@@ -408,7 +408,7 @@ def _decode_interned(codes: Ints, null: Bools | None, dtype: DType, interner: In
     if not len(interner):
         return pa.nulls(len(codes), dtype.arrow)
     objects = interner.objects(codes if null is None else np.where(null, 0, codes))
-    if dtype == STRING:
+    if dtype.name == "string":
         if null is not None:
             objects[null] = ""
         return text_array(objects.tolist(), null)
