@@ -70,6 +70,8 @@ class StepLog:
             """The base, and what was committed since."""
             self._segments = self._found.segments
             """The number of the last file of the log."""
+            self._another = segment_path(folder, self._segments + 1)
+            """The file that another process would make."""
             if self._entries:
                 self.passes = self.base.passes
             else:
@@ -265,15 +267,14 @@ class StepLog:
         said = record or {}
         entry = Entry(commit, digest, segment.path, start, said.get("changes", {}), said.get("upto", {}))
         self.lost = "its last commit was being written, and may be there or not"
-        another = segment_path(self.folder, self._segments + 1)
         try:
             segment.append(frame)
-            if another.exists():
+            if self._another.exists():
                 raise FileExistsError  # noqa: TRY301 - another process's, which may not have seen what was written
             self._entries = [entry] if commit.base is not None else [*before, entry]
         except BaseException:
             if self._entries is before:
-                if may_build_upon(another, commit.number):
+                if may_build_upon(self._another, commit.number):
                     raise
                 segment.cut(start)
             self.lost = None
@@ -293,6 +294,7 @@ class StepLog:
         if self._segment is not None:
             self._segment.close()
         self._segment, self._segments = segment, self._segments + 1
+        self._another = segment_path(self.folder, self._segments + 1)
         return segment
 
     def _writing(self, what: str, write: Callable[[], None]) -> None:
