@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -235,7 +236,7 @@ if __name__ == "__main__":
 
 def test_opening_and_steps_import_only_what_they_need(tmp_path):
     """pyarrow would import pandas; sqlglot is for SQL text, or for writing down what a dataflow is."""
-    here = {"__name__": "opened"}
+    here: dict[str, Any] = {"__name__": "opened"}
     exec(OPENED, here)  # noqa: S102 - the same dataflow here and there
     assert here["opened"](tmp_path) == ([("a", 1, 14, 0.5)], 3)
     done = subprocess.run([sys.executable, "-c", OPENED, tmp_path], check=True, capture_output=True, text=True)

@@ -57,8 +57,8 @@ class MigrationPlan:
             rows = _rows(how, before, now, saved)
             widths = [len(n.schema) + n.scope.coordinates + 1 for n in how.targets if str(n.id) in titles]
             size = 8 * rows * sum(widths)
-        told = (tuple(sorted(some)) for some in (kept, new, dropped))
-        return cls(migration.folder, *told, rows, size, rows * len(new) / _ROWS_A_SECOND)
+        kept_ones, new_ones, gone = (tuple(sorted(some)) for some in (kept, new, dropped))
+        return cls(migration.folder, kept_ones, new_ones, gone, rows, size, rows * len(new) / _ROWS_A_SECOND)
 
     def __str__(self) -> str:
         size = self.bytes / 1e6
