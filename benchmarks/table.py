@@ -139,6 +139,10 @@ TABLE = {
         "migrations:migrations", "a changed dataflow on a folder of state", "loading all of it",
         {"rows": 300_000, "rounds": 3},
     ),
+    "opening": Benchmark(
+        "opening:opening", "going on with a state, from the start of a process", "nothing",
+        {"flights": 88_000, "step": 1000, "rounds": 9},
+    ),
     "refreshes": Benchmark(
         "refreshes:refreshes", "views over Delta tables, refreshed", "DuckDB, overwriting them",
         {"rows": 1_000_000, "shares": (0.0001, 0.001, 0.01), "write": "auto", "steps": 10},

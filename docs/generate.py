@@ -214,7 +214,8 @@ def _classes(of: type) -> list[type]:
     for module in ("tidemill.dataflow.composites",):
         if importlib.util.find_spec(module):
             importlib.import_module(module)
-    below = [cls for cls in of.__subclasses__() if cls.__module__.startswith("tidemill.")]  # tests define some, too
+    own = (cls for cls in of.__subclasses__() if cls.__module__.startswith("tidemill."))  # tests define some, too
+    below = {cls.__name__: cls for cls in own}.values()  # attrs makes classes anew, and the first may still be there
     return [leaf for cls in below for leaf in (_classes(cls) or [cls])]
 
 

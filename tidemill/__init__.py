@@ -1,10 +1,11 @@
 """tidemill: differential dataflow for Python. `import tidemill as tm`."""
 
 import logging as _logging
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
+from typing import Any as _Any
 
-from tidemill import errors, testing
-from tidemill.algorithms import graphs
+from tidemill import errors
 from tidemill.boundary.files import read_csv, read_json, read_parquet
 from tidemill.boundary.results import Rows, Updates
 from tidemill.boundary.sorting_out import RefusedRow
@@ -235,22 +236,11 @@ from tidemill.expressions.windows.functions import (
 )
 from tidemill.expressions.windows.specification import Window
 from tidemill.flow import Dataflow, load, local_spark, render
-from tidemill.renderer.diagram.why import Why
 from tidemill.renderer.engines import Embedded, read_changelog, read_state
-from tidemill.renderer.reference import Reference
 from tidemill.renderer.runs.metrics import Metrics
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.step_events import StepInfo
 from tidemill.renderer.runs.subscriptions import Subscription
-from tidemill.renderer.spark.live import Spark
-from tidemill.views.delta import delta
-from tidemill.views.duckdb_tables import duckdb
-from tidemill.views.files import files
-from tidemill.views.for_spark import register_changelog
-from tidemill.views.iceberg_tables import iceberg
-from tidemill.views.postgres_tables import postgres
-from tidemill.views.snapshots import snapshot
-from tidemill.views.views import Views
 
 __version__ = "0.1.0"
 
@@ -287,8 +277,48 @@ __all__ = [
 
 _NAMED_AS_BUILTINS = ("abs", "ascii", "chr", "hex", "list", "max", "min", "round", "slice", "sum")
 
-if TYPE_CHECKING:  # public too, as type checkers have to know; but `from tidemill import *` must not shadow builtins
+if TYPE_CHECKING:
+    from tidemill import testing
+    from tidemill.algorithms import graphs
+    from tidemill.renderer.diagram.why import Why
+    from tidemill.renderer.reference import Reference
+    from tidemill.renderer.spark.live import Spark
+    from tidemill.views.delta import delta
+    from tidemill.views.duckdb_tables import duckdb
+    from tidemill.views.files import files
+    from tidemill.views.for_spark import register_changelog
+    from tidemill.views.iceberg_tables import iceberg
+    from tidemill.views.postgres_tables import postgres
+    from tidemill.views.snapshots import snapshot
+    from tidemill.views.views import Views
+
+    # Public too, as type checkers have to know; but `from tidemill import *` must not shadow builtins.
     __all__ += ["abs", "ascii", "chr", "hex", "list", "max", "min", "round", "slice", "sum"]
+
+_WHEN_ASKED_FOR = {  # not every program has a use for them, and a start is faster without
+    "Reference": "renderer.reference",
+    "Spark": "renderer.spark.live",
+    "Views": "views.views",
+    "Why": "renderer.diagram.why",
+    "delta": "views.delta",
+    "duckdb": "views.duckdb_tables",
+    "files": "views.files",
+    "graphs": "algorithms.graphs",
+    "iceberg": "views.iceberg_tables",
+    "postgres": "views.postgres_tables",
+    "register_changelog": "views.for_spark",
+    "snapshot": "views.snapshots",
+    "testing": "testing",
+}
+"""Modules, and what of theirs."""
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _WHEN_ASKED_FOR:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    module = _import_module(f"{__name__}.{_WHEN_ASKED_FOR[name]}")
+    return getattr(module, name, module)
 
 
 def __dir__() -> tuple[str, ...]:  # what completion offers: none of the packages beneath

@@ -11,19 +11,13 @@ import tidemill.algorithms.lowering  # noqa: F401 - lowerings put themselves int
 from tidemill.boundary.files import file_path
 from tidemill.collections.building import Building
 from tidemill.dataflow.composites import Composite
-from tidemill.dataflow.graph import explain
+from tidemill.dataflow.graph import Graph, explain
 from tidemill.dataflow.passes.bounds import explain_forgetting
 from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.dataflow.passes.row_keys import without_keys
 from tidemill.errors import EngineError, TimeError
-from tidemill.provenance.answer import answer
 from tidemill.provenance.kept import kept_name, with_inputs_kept
-from tidemill.renderer.diagram.closed_scene import closed_scene
-from tidemill.renderer.diagram.explorer_page import data_of, page_of
-from tidemill.renderer.diagram.scene import scene_of
-from tidemill.renderer.diagram.svg import DirectionOrAuto, bundle_of, checked_direction, svg_of
-from tidemill.renderer.diagram.text_formats import dot_of, mermaid_of
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.engines import load as load_run
 from tidemill.renderer.runs.progress import Watcher, display_here
@@ -35,6 +29,8 @@ if TYPE_CHECKING:
 
     from tidemill.collections.collection import Collection
     from tidemill.notebook.explorer import Explorer
+    from tidemill.renderer.diagram.scene import Scene
+    from tidemill.renderer.diagram.svg import DirectionOrAuto
     from tidemill.renderer.durable.migration_plan import MigrationPlan
 
 _MIGRATE: Final = ("auto", "ask", "refuse")
@@ -165,7 +161,7 @@ class Dataflow(Building):
         run = used.start(plan, keep, migrate) if isinstance(used, Embedded) else used.start(plan, keep)
         try:
             if why:
-                run.explain_by(functools.partial(answer, self.graph), kept_name)
+                _can_be_asked_why(run, self.graph)
             return _shown(run, progress=progress)
         except BaseException:  # interrupted: nobody else could close it
             run.close()
@@ -263,7 +259,9 @@ class Dataflow(Building):
         >>> print(flow.to_svg()[:38])
         <svg xmlns="http://www.w3.org/2000/svg
         """
-        return svg_of(scene_of(self.graph), checked_direction(direction))
+        from tidemill.renderer.diagram.svg import checked_direction, svg_of  # noqa: PLC0415 - slow to import
+
+        return svg_of(self._scene(), checked_direction(direction))
 
     def to_mermaid(self) -> str:
         """Return the graph as a Mermaid flowchart, for tools that draw these: loops as subgraphs.
@@ -278,7 +276,9 @@ class Dataflow(Building):
           n0 --> n1
         <BLANKLINE>
         """
-        return mermaid_of(scene_of(self.graph))
+        from tidemill.renderer.diagram.text_formats import mermaid_of  # noqa: PLC0415 - slow to import
+
+        return mermaid_of(self._scene())
 
     def to_dot(self) -> str:
         """Return the graph in Graphviz's language: loops as clusters.
@@ -289,7 +289,9 @@ class Dataflow(Building):
         >>> print(flow.to_dot().splitlines()[-2])
           n0 -> n1;
         """
-        return dot_of(scene_of(self.graph))
+        from tidemill.renderer.diagram.text_formats import dot_of  # noqa: PLC0415 - slow to import
+
+        return dot_of(self._scene())
 
     def to_html(self) -> str:
         """Return the explorer as one HTML page, which needs no network and no kernel.
@@ -304,7 +306,9 @@ class Dataflow(Building):
         >>> print(flow.to_html()[:15])
         <!doctype html>
         """
-        scene = scene_of(self.graph)
+        from tidemill.renderer.diagram.explorer_page import data_of, page_of  # noqa: PLC0415 - slow to import
+
+        scene = self._scene()
         return page_of(data_of(scene, self.graph), scene.title)
 
     def explore(self, *, height: int = 560) -> Explorer:
@@ -313,12 +317,21 @@ class Dataflow(Building):
         Needs anywidget (``pip install 'tidemill[notebook]'``). ``height`` is in pixels.
         """
         from tidemill.notebook.explorer import explorer  # noqa: PLC0415 - for notebooks alone
+        from tidemill.renderer.diagram.explorer_page import data_of  # noqa: PLC0415 - slow to import
 
-        return explorer(data_of(scene_of(self.graph), self.graph), height, self._repr_mimebundle_())
+        return explorer(data_of(self._scene(), self.graph), height, self._repr_mimebundle_())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        scene = closed_scene(self.graph, scene_of(self.graph))
+        from tidemill.renderer.diagram.closed_scene import closed_scene  # noqa: PLC0415 - slow to import
+        from tidemill.renderer.diagram.svg import bundle_of, svg_of  # noqa: PLC0415 - as above
+
+        scene = closed_scene(self.graph, self._scene())
         return bundle_of(explain(self.graph), svg_of(scene), scene.title)
+
+    def _scene(self) -> Scene:
+        from tidemill.renderer.diagram.scene import scene_of  # noqa: PLC0415 - slow to import
+
+        return scene_of(self.graph)
 
     def __repr__(self) -> str:
         graph = self.graph
@@ -389,8 +402,14 @@ def load(
     graph = with_inputs_kept(flow.graph) if why else flow.graph
     run = load_run(file_path(path, f"load({path!r}, ...)", "read"), graph, passes, used)
     if why:
-        run.explain_by(functools.partial(answer, flow.graph), kept_name)
+        _can_be_asked_why(run, flow.graph)
     return _shown(run, progress=progress)
+
+
+def _can_be_asked_why(run: Run, graph: Graph) -> None:
+    from tidemill.provenance.answer import answer  # noqa: PLC0415 - slow to import
+
+    run.explain_by(functools.partial(answer, graph), kept_name)
 
 
 def _shown(run: Run, *, progress: bool) -> Run:

@@ -375,7 +375,7 @@ def test_the_rows_of_large_outputs_are_not_read_for_a_page(monkeypatch):
     rows = json.loads(run._data())["records"]
     joined = str(run.graph.outputs["joined"].id)
     assert len(rows[joined]["rows"]) == 5
-    monkeypatch.setattr("tidemill.renderer.runs.run.READABLE", 3)
+    monkeypatch.setattr("tidemill.renderer.runs.pictures.READABLE", 3)
     assert json.loads(run._data())["records"][joined] == {
         "note": "5 updates are held: too many to be read for this page; run.snapshot reads them"
     }

@@ -465,3 +465,21 @@ def test_a_reader_of_what_holds_nothing_any_more_is_told(tmp_path):
         (batch,) = run.subscribe("o", name="r")
         assert len(batch) == 0
         assert batch.lower == tm.Antichain.minimum(1)
+
+
+def test_something_new_behind_what_is_looked_at_is_loaded(state):
+    """An inspect holds nothing, whatever is before it: where that was new too, what it holds was taken for its own."""
+    seen = []
+
+    def looked_at(orders, _):
+        regions = orders.select("region", "amount").distinct().inspect(lambda *update: seen.append(update))
+        return regions.group_by("region").agg(n=tm.count())
+
+    flow = shop(total=total, looked_at=looked_at)
+    assert contents(flow, state)["looked_at"] == [("north", 1), ("south", 1)]
+    assert not seen  # nothing came to it: it is loaded, and was not worked in
+    with flow.start(tm.Embedded(state)) as run:
+        run.insert("orders", [(4, "south", 6)])
+        run.advance()
+        assert list(run.snapshot("looked_at")) == [("north", 1), ("south", 2)]
+    assert seen == [(("south", 6), 2, 1)]

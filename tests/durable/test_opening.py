@@ -1,6 +1,9 @@
 """Opening a folder: what is read is what is looked at, whatever the number of steps and the size of the state."""
 
 import shutil
+import subprocess
+import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -208,3 +211,44 @@ def test_a_load_is_its_own_checkpoint(tmp_path, monkeypatch, in_memory):
         assert len(run.snapshot("all")) == 3797
     with flow.start(tm.Embedded(tmp_path / "compacted", in_memory=in_memory)) as run:
         assert {name: run.snapshot(name).counts() for name in flow.graph.outputs} == expected
+
+
+OPENED = """
+import sys, pyarrow as pa, tidemill as tm
+
+def opened(folder):
+    flow = tm.Dataflow("opened")
+    x = flow.input("x", {"k": "string", "v": "int64", "w": "float64"})
+    late = x.filter(tm.col("v") > 5).filter(tm.col("k").isin(["a", "b"]))
+    flow.output("sums", late.group_by("k").agg(n=tm.count(), s=tm.sum(tm.col("v") * 2), w=tm.max("w")))
+    flow.output("same", x.select("k", v=tm.when(tm.col("v") < 3, 0).otherwise(tm.col("v"))))
+    with flow.start(tm.Embedded(folder)) as run:
+        run.insert("x", [("a", 7, 0.5), ("b", None, None)])
+        run.insert("x", pa.table({"k": pa.nulls(2, pa.string()), "v": pa.nulls(2, pa.int64()), "w": pa.nulls(2, pa.float64())}))
+        run.advance()
+        return list(run.snapshot("sums")), len(run.changes("same").to_arrow())
+
+if __name__ == "__main__":
+    print(opened(sys.argv[1]))
+    print(*sys.modules)
+"""
+
+
+def test_opening_and_steps_import_only_what_they_need(tmp_path):
+    """pyarrow would import pandas; sqlglot is for SQL text, or for writing down what a dataflow is."""
+    here: dict[str, Any] = {"__name__": "opened"}
+    exec(OPENED, here)  # noqa: S102 - the same dataflow here and there
+    assert here["opened"](tmp_path) == ([("a", 1, 14, 0.5)], 3)
+    done = subprocess.run([sys.executable, "-c", OPENED, tmp_path], check=True, capture_output=True, text=True)
+    said, modules = done.stdout.splitlines()
+    assert said == "([('a', 2, 28, 0.5)], 3)"
+    unwanted = {
+        "pandas",
+        "sqlglot",
+        "networkx",
+        "tidemill.renderer.diagram.scene",
+        "tidemill.views",
+        "tidemill.testing",
+    }
+    assert unwanted & set(modules.split()) == set()
+    assert "tidemill.renderer.durable" in modules.split()

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import int64_array, numbers_of, text_array
 from tidemill.boundary.list_columns import list_ranks
 from tidemill.boundary.rows import checked_rows, listed_rows, python_rows
 from tidemill.boundary.tables import Source, as_table, checked_table
@@ -142,8 +143,8 @@ class Keyed:
             columns = [*self.schema.names, *names]
             msg = f"columns {columns} clash: rename them with time= and op=, or rename the output's columns"
             raise SchemaError(msg)
-        added = [*(pa.array(t[at]) for t in times), pa.array(ops.tolist(), pa.string())]
-        return pa.table([*self.table.take(pa.array(at)).columns, *added], names=[*self.schema.names, *names])
+        added = [*(int64_array(t[at]) for t in times), text_array(ops.tolist())]
+        return pa.table([*self.table.take(int64_array(at)).columns, *added], names=[*self.schema.names, *names])
 
     def pairs(self, times: Ints, diffs: Ints) -> tuple[Ints, Ints]:
         """Return for each key and time the places of the row that went and of that which came; -1 for none."""
@@ -253,7 +254,7 @@ def _codes(column: pa.ChunkedArray) -> Ints:
         column = pa.chunked_array([list_ranks(column)])
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     arrays = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
-    codes = [a.indices.to_numpy(zero_copy_only=False).astype(np.int64) for a in arrays]
+    codes = [numbers_of(a.indices).astype(np.int64) for a in arrays]
     return np.concatenate(codes) if codes else np.empty(0, np.int64)
 
 

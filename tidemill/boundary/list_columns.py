@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import bool_array, numbers_of, plain_array
 from tidemill.errors import StepError
 from tidemill.expressions.types import DType, is_arrow_list
 
@@ -28,7 +29,7 @@ def list_parts(column: pa.Array) -> tuple[pa.Array, Ints]:
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only lists need it
 
     lengths = pc.fill_null(pc.list_value_length(column), 0)
-    return column.flatten(), lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+    return column.flatten(), numbers_of(lengths).astype(np.int64)
 
 
 def list_array(values: pa.Array, lengths: Ints, null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
@@ -37,14 +38,14 @@ def list_array(values: pa.Array, lengths: Ints, null: npt.NDArray[np.bool_] | No
     if len(ends) and ends[-1] > MOST_VALUES:
         msg = f"{ends[-1]} values in one column of lists: Arrow holds at most {MOST_VALUES}; read fewer rows at once"
         raise StepError(msg)
-    offsets = pa.array(np.concatenate((np.zeros(1, np.int64), ends)).astype(np.int32))
-    mask = pa.array(null) if null is not None and null.any() else None
+    offsets = plain_array(pa.int32(), np.concatenate((np.zeros(1, np.int64), ends)).astype(np.int32))
+    mask = bool_array(null) if null is not None and null.any() else None
     return pa.ListArray.from_arrays(offsets, values, mask=mask)
 
 
 def struct_array(fields: Sequence[pa.Array], dtype: DType, null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """Return an Arrow array of structs of a type, of a column for each field."""
-    mask = pa.array(null) if null is not None and null.any() else None
+    mask = bool_array(null) if null is not None and null.any() else None
     return pa.StructArray.from_arrays(fields, fields=list(dtype.arrow), mask=mask)
 
 

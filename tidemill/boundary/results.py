@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import bool_array, int64_array, numbers_of, value_array
 from tidemill.boundary.feed_formats import FeedFormat, checked_format, written
 from tidemill.boundary.feeds import Fed, Keyed
 from tidemill.boundary.html import html_table, shown_line
@@ -29,7 +30,6 @@ _NUMBERS: Final = {
     pa.duration("us"): pa.int64(),
     pa.timestamp("us", "UTC"): pa.int64(),
 }
-_INT64: Final = pa.int64()
 _SHOWN_ROWS: Final = 10
 _SHOWN_HTML_ROWS: Final = 20
 
@@ -79,7 +79,7 @@ class _Table:
         self._sorted = True
         if (order[1:] > order[:-1]).all():
             return  # sorted already, as numbers are: nothing to copy
-        self._columns = self._table.take(pa.array(order))
+        self._columns = self._table.take(int64_array(order))
         self._times = self._times[:, order]
         self._counts = self._counts[order]
 
@@ -88,9 +88,8 @@ class _Table:
 
         names = [f"c{i}" for i in range(len(self._coordinates) + self._table.num_columns)]
         columns = [list_ranks(c) if is_arrow_nested(c.type) else c for c in self._table.columns]
-        keys = pa.table([*(pa.array(t) for t in self._times), *columns], names=names)
-        order: Ints = pc.sort_indices(keys, sort_keys=[(n, "ascending", "at_start") for n in names]).to_numpy()
-        return order
+        keys = pa.table([*map(int64_array, self._times), *columns], names=names)
+        return numbers_of(pc.sort_indices(keys, sort_keys=[(n, "ascending", "at_start") for n in names]))
 
     def _order_of_few(self) -> Ints:
         """Return what `_order_of_many` does."""
@@ -335,7 +334,7 @@ def changes_beyond(updates: Updates, lower: Antichain) -> Updates:
         for element in lower.elements:
             some |= np.greater_equal(times, np.array(element)[:, None]).all(axis=0)
         if not some.all():
-            columns, times, diffs = updates._table.filter(pa.array(some)), times[:, some], diffs[some]  # noqa: SLF001
+            columns, times, diffs = updates._table.filter(bool_array(some)), times[:, some], diffs[some]  # noqa: SLF001
     coordinates, is_sorted = updates._coordinates, updates._sorted  # noqa: SLF001
     return Updates(updates.schema, coordinates, columns, times, diffs, lower, updates.upper, is_sorted=is_sorted)
 
@@ -414,7 +413,7 @@ class Rows(_Table):
         self._warn()
         if (self._counts == 1).all():
             return self._table
-        return self._table.take(pa.array(np.repeat(np.arange(len(self._counts)), np.maximum(self._counts, 0))))
+        return self._table.take(int64_array(np.repeat(np.arange(len(self._counts)), np.maximum(self._counts, 0))))
 
     def _head(self, limit: int) -> tuple[list[str], list[tuple[Any, ...]]]:
         self._sort()
@@ -429,19 +428,13 @@ class Rows(_Table):
 
 def arrow_table(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     """Return Python rows as an Arrow table of the schema's types."""
+    return pa.Table.from_arrays(arrow_columns(schema, rows), names=list(schema.names))
+
+
+def arrow_columns(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
+    """Return Python rows as Arrow arrays of the schema's types."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    arrays = [pa.array(c, f.dtype.arrow) for c, f in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, names=list(schema.names))
-
-
-def int64_array(values: Ints) -> pa.Array:
-    """Return whole numbers as an Arrow array, which is what ``pa.array`` does, without a look at what they might be."""
-    return plain_array(_INT64, values)
-
-
-def plain_array(dtype: pa.DataType, values: npt.NDArray[Any]) -> pa.Array:
-    """Return values, none of them NULL, as an array of an Arrow type that has them in memory as NumPy does."""
-    return pa.Array.from_buffers(dtype, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+    return [value_array(c, f.dtype.arrow) for c, f in zip(columns, schema, strict=True)]
 
 
 def _sort_keys(column: pa.ChunkedArray) -> list[Any]:

@@ -43,6 +43,11 @@ COUNT_LIMIT: Final = 2**31
 """Single diffs are at most this, so that sums and products of them cannot overflow unnoticed."""
 
 
+def is_count(value: Any) -> bool:
+    """Return whether a value is a diff: a whole number of at most `COUNT_LIMIT`."""
+    return hasattr(value, "__index__") and not isinstance(value, bool) and abs(int(value)) <= COUNT_LIMIT
+
+
 def checked_batch(schema: Schema, data: Any, where: str, *, first: int = 0) -> Batch:
     """Return what a user handed in as a checked batch; `RowError` naming the column and row otherwise.
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import truths_of
 from tidemill.boundary.list_columns import list_array, list_parts, struct_array
 from tidemill.boundary.values import (
     EXACT,
@@ -278,7 +279,7 @@ def _check_range(  # noqa: PLR0917 - what is checked, and which of all rows it i
     if limits[0] <= found["min"].as_py() and found["max"].as_py() <= limits[1]:
         return
     bad = pc.fill_null(pc.or_(pc.less(numbers, limits[0]), pc.greater(numbers, limits[1])), False)
-    at = bad.to_numpy(zero_copy_only=False).argmax()
+    at = truths_of(bad).argmax()
     why = _WHY.get(dtype.name, "the years are 1 to 9999")
     text = numbers[at].as_py() if dtype.name in _WHY else array[at : at + 1].cast(pa.string())[0]
     row = first + (at if rows is None else rows[at])
@@ -345,7 +346,7 @@ def _cast(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
 
 def _cast_lists(chunk: pa.Array, element: DType) -> pa.Array:
     values, lengths = list_parts(chunk)
-    null = chunk.is_null().to_numpy(zero_copy_only=False)
+    null = truths_of(chunk.is_null())
     return list_array(_one(_cast(pa.chunked_array([values]), element)), lengths, null)
 
 
@@ -361,7 +362,7 @@ def _one_by_one(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
 
 def _cast_structs(chunk: pa.Array, dtype: DType) -> pa.Array:
     values = dict(zip([f.name for f in chunk.type], chunk.flatten(), strict=True))
-    null = chunk.is_null().to_numpy(zero_copy_only=False)
+    null = truths_of(chunk.is_null())
     fields = [_one(_cast(pa.chunked_array([values[name]]), of)) for name, of in dtype.fields]
     return struct_array(fields, dtype, null)
 
@@ -394,7 +395,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array; without a copy where it is one."""
     if column.num_chunks == 1:
         return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
 
 
 def _widens(given: pa.DataType, wanted: DType) -> bool:  # noqa: PLR0911 - one line a family

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from tidemill.boundary.arrow_arrays import numbers_of
 from tidemill.boundary.results import Updates, time_names
 from tidemill.boundary.rows import COUNT_LIMIT, Batch
 from tidemill.boundary.tables import Source, as_table, checked_table
@@ -68,7 +69,7 @@ def table_of_updates(schema: Schema, data: Any, where: str, named: Names) -> Upd
             return None
         named.check(schema, where)
         table = checked_table(whole, given, where)
-    numbers = np.stack([table.column(name).to_numpy() for name in names], axis=1)
+    numbers = np.stack([numbers_of(table.column(name)) for name in names], axis=1)
     beyond = np.abs(numbers[:, -1]) > COUNT_LIMIT
     if beyond.any():
         row = int(beyond.argmax())

@@ -51,7 +51,7 @@ class Graph:
         self._arranged: dict[tuple[Node, tuple[int, ...]], Arrange] = {}
         self._made_for: Node | None = None
         """The operator that nodes added now are a part of, if any: they have its name and the user's line."""
-        self._call: tuple[int, str] | None = None
+        self._call: Node | None = None
         """Its number, and what it does."""
         self._origins: Origins | None = None
         self._sql: SqlPlace | None = None
@@ -95,7 +95,7 @@ class Graph:
     def on_behalf_of(self, node: Node) -> Iterator[None]:
         """Have nodes that are added meanwhile be parts of a node: they have its name and the user's line."""
         before = self._made_for, self._call
-        self._made_for, self._call = node, node.call or (node.id, node.describe())
+        self._made_for, self._call = node, node.call or node
         try:
             yield
         finally:

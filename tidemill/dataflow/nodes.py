@@ -59,8 +59,8 @@ class Node:
     """The columns to name in errors, where it works with columns that users do not know."""
     part_of: str | None = None
     """The name that users know, of the operator whose place it takes, or a part of it: errors are that operator's."""
-    call: tuple[int, str] | None = None
-    """That operator's number, where it was lowered, and what it does: pictures show it as one box."""
+    call: Node | None = None
+    """That operator, as it was before it was lowered: pictures show it as one box."""
 
     arity: ClassVar[int | None] = 1
     """How many inputs it reads; None for any number but none."""

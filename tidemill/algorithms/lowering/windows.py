@@ -7,7 +7,6 @@ import attrs
 from tidemill.algorithms.lowering.first_values import has_calls_of_first_values, with_first_values
 from tidemill.algorithms.lowering.registry import lowering
 from tidemill.algorithms.lowering.top_k import first_rows
-from tidemill.algorithms.lowering.window_sums.rendering import by_prefix_sums
 from tidemill.collections.collection import Collection
 from tidemill.collections.on_close import closed_rows, closed_sessions, valued_schema
 from tidemill.collections.sessions import Sessions
@@ -31,6 +30,8 @@ def windowed(node: Windowed, source: Collection) -> Collection:
     if node.most is not None and bound.numbers_rows:
         return _numbered(node, source)
     if bound.strategy == "prefix_sum":
+        from tidemill.algorithms.lowering.window_sums.rendering import by_prefix_sums  # noqa: PLC0415 - slow to import
+
         wide = source.map_columns(bound.columns)
         made, there = by_prefix_sums(bound, wide), tuple(range(len(wide.schema)))
     else:

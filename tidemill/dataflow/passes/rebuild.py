@@ -71,7 +71,7 @@ class Copy:
                 site=like.site,
                 origins=like.origins,
                 part_of=like.part_of or like.called,
-                call=like.call or (like.id, like.describe()),
+                call=like.call or like,
                 inputs=(source, *others),
                 **fields,
             )

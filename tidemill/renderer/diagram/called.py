@@ -45,7 +45,7 @@ def call_title(graph: Graph, call: Sequence[Node]) -> str:
     told = next((n for n in reversed(own) if n.call is not None), None)
     main = told or next((n for n in reversed(own) if not isinstance(n, nodes.Map)), result_of(graph, call))
     if main.call is not None:
-        kind, does = main.part_of or main.called, main.call[1]
+        kind, does = main.part_of or main.called, main.call.describe()
     else:
         kind, does = main.called, main.describe()
     if kind in _JOINS:

@@ -250,7 +250,7 @@ def _call_keys(graph: Graph, own: Sequence[Node]) -> dict[Node, Hashable]:
     """Return for each node of a scope which call it is of; what only arranges or picks columns is of its neighbour."""
     keys: dict[Node, Hashable] = {}
     for node in own:
-        keys[node] = (node.call[0], node.part_of, node.site) if node.call is not None else node
+        keys[node] = (node.call.id, node.part_of, node.site) if node.call is not None else node
         (source,) = node.inputs if isinstance(node, nodes.Map) and len(node.inputs) == 1 else (None,)
         if isinstance(node, nodes.Map) and node.picked is not None and node.call is None and source in keys:
             alone = len(graph.consumers(source)) == 1 and source.site == node.site

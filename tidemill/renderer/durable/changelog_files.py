@@ -16,6 +16,7 @@ from typing import Final, Self
 import attrs
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import numbers_of
 from tidemill.boundary.results import Updates
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import StateError
@@ -94,7 +95,7 @@ def _write_range(folder: Path, files: Sequence[ChangeFile], schema: Schema, coor
     k, interner = len(schema), Interner()
     block = encode(schema, table.select(list(range(k))).combine_chunks(), interner, more_rows=len(coordinates) + 1)
     for i in range(k, len(block)):
-        block[i] = table.column(i).to_numpy()
+        block[i] = numbers_of(table.column(i))
     if len(table):
         block[k:-1] = block[k:-1].max(axis=1, keepdims=True)
     block = consolidated(block)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 import attrs
@@ -37,8 +38,8 @@ class StateDefinition:
 
     keys: Mapping[str, str]
     """The print of each: see `operator_prints`. Of several with one print, which hold the same, each has a number."""
-    titles: Mapping[str, str]
-    """What people call those that hold anything."""
+    titles_by: Callable[[], Mapping[str, str]]
+    """Gives what people call those that hold anything: some SQL is printed for that."""
     functions: Mapping[str, Any]
     inputs: Mapping[str, InputDefinition]
     outputs: Mapping[str, tuple[str, Columns]]
@@ -48,21 +49,17 @@ class StateDefinition:
     def of(cls, compiled: Compiled, prints: OperatorPrints) -> Self:
         """Return that of operators that were made."""
         seen: Counter[str] = Counter()
-        keys, titles = dict[str, str](), dict[str, str]()
-        for operator in sorted(operators_of(compiled.root), key=lambda o: o.place):
-            part = _PARTS.get(operator.place - operator.node.id, "")
-            key = part + prints.keys[operator.node]
+        keys, operators = dict[str, str](), sorted(operators_of(compiled.root), key=lambda o: o.place)
+        for operator in operators:
+            key = _part(operator) + prints.keys[operator.node]
             seen[key] += 1
-            place = str(operator.place)
-            keys[place] = f"{key} {seen[key]}" if seen[key] > 1 else key
-            if operator.spines():
-                titles[place] = part + _title(operator)
+            keys[str(operator.place)] = f"{key} {seen[key]}" if seen[key] > 1 else key
         inputs = {
             name: InputDefinition(str(node.id), _columns(node.schema), node.key, _place_of(compiled.holders.get(node)))
             for name, node in compiled.graph.inputs.items()
         }
         outputs = {name: (str(node.id), _columns(node.schema)) for name, node in compiled.graph.outputs.items()}
-        return cls(keys, titles, prints.functions, inputs, outputs)
+        return cls(keys, partial(_titles, operators), prints.functions, inputs, outputs)
 
     @classmethod
     def listed(cls, listing: Mapping[str, Any]) -> Self:
@@ -72,11 +69,17 @@ class StateDefinition:
             for name, one in listing["inputs"].items()
         }
         outputs = {name: (place, _listed(columns)) for name, (place, columns) in listing["outputs"].items()}
-        return cls(listing["keys"], listing["titles"], listing["functions"], inputs, outputs)
+        return cls(listing["keys"], lambda: listing["titles"], listing["functions"], inputs, outputs)
 
     def listing(self) -> dict[str, Any]:
         """Return what is to be written down."""
-        return attrs.asdict(self)
+        listing = attrs.asdict(self)
+        del listing["titles_by"]
+        return {**listing, "titles": self.titles_by()}
+
+    def is_same(self, other: StateDefinition) -> bool:
+        """Return whether it is of the same operators at the same places, and looks the same from outside."""
+        return (self.keys, self.inputs, self.outputs) == (other.keys, other.inputs, other.outputs)
 
     @property
     def kept(self) -> list[str]:
@@ -89,9 +92,14 @@ class StateDefinition:
         return {place: there[key] for place, key in self.keys.items() if key in there}
 
 
-def _title(operator: Operator) -> str:
-    said = operator.node.describe()
-    return f"{operator.node.kind} {operator.node.name!r}" + (f" [{said}]" if said else "")
+def _part(operator: Operator) -> str:
+    return _PARTS.get(operator.place - operator.node.id, "")
+
+
+def _titles(operators: Sequence[Operator]) -> dict[str, str]:
+    holding = [(operator, operator.node) for operator in operators if operator.spines()]
+    said = {operator: f" [{said}]" if (said := node.describe()) else "" for operator, node in holding}
+    return {str(o.place): f"{_part(o)}{node.kind} {node.name!r}{said[o]}" for o, node in holding}
 
 
 def _place_of(operator: Operator | None) -> str | None:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Final
 
 import attrs
@@ -32,6 +32,7 @@ _FIELDS: Final = struct.Struct("<3sBQQQ32s")
 _CHECKSUM: Final = struct.Struct("<I")
 _HEAD: Final = _FIELDS.size + _CHECKSUM.size
 _END_OF_STREAM: Final = struct.pack("<iI", -1, 0)
+_FEW: Final = 1000
 _ALIGNED: Final = 8
 """Arrays begin at multiples of this many bytes."""
 
@@ -70,9 +71,16 @@ def encode(number: int, previous: bytes, text: Mapping[str, Any], arrays: Mappin
     return b"".join([*pieces, digest.digest()]), digest.digest()
 
 
-def arrow_stream(table: pa.Table) -> Any:
-    """Return a table as the bytes of Arrow's stream format; for few rows a writer takes longer than all else."""
-    pieces = [table.schema.serialize(), *(batch.serialize() for batch in table.to_batches()), _END_OF_STREAM]
+def columns_stream(columns: Sequence[pa.Array], names: Sequence[str]) -> Any:
+    """Return columns as the bytes of Arrow's stream format; of few rows a table takes long to make."""
+    made = pa.RecordBatch if not columns or len(columns[0]) <= _FEW else pa.Table
+    return arrow_stream(made.from_arrays(columns, names=list(names)))
+
+
+def arrow_stream(rows: pa.Table | pa.RecordBatch) -> Any:
+    """Return rows as the bytes of Arrow's stream format; for few a writer takes longer than all else."""
+    batches = rows.to_batches() if isinstance(rows, pa.Table) else [rows]
+    pieces = [rows.schema.serialize(), *(batch.serialize() for batch in batches), _END_OF_STREAM]
     return np.frombuffer(b"".join(pieces), np.uint8)
 
 

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidemill.boundary.results import arrow_table
+from tidemill.boundary.results import arrow_columns
 from tidemill.boundary.rows import Batch
 from tidemill.dataflow.nodes import Input
 from tidemill.expressions.schema import Schema
-from tidemill.renderer.durable.frames import arrow_stream
+from tidemill.renderer.durable.frames import arrow_stream, columns_stream
 from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.runs.writes import Change, Queued, Writes, keys_of
 
@@ -112,7 +112,9 @@ def _change(node: Input, event: Mapping[str, Any], arrays: Mapping[str, Any]) ->
 
 
 def _packed(schema: Schema, batch: Batch) -> Any:
-    return arrow_stream(arrow_table(schema, batch) if isinstance(batch, list) else batch)
+    return (
+        columns_stream(arrow_columns(schema, batch), schema.names) if isinstance(batch, list) else arrow_stream(batch)
+    )
 
 
 def _unpacked(schema: Schema, count: int, packed: Any) -> Batch:

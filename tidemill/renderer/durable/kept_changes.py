@@ -48,7 +48,7 @@ class Part:
 
 
 class KeptChanges:
-    """See `ChangesOnDisk`. ``entries`` gives what is in the log."""
+    """See `Recorder`. ``entries`` gives what is in the log."""
 
     def __init__(self, folder: Path, entries: Callable[[], Sequence[Entry]], shapes: OutputShapes) -> None:
         self._folder = folder
@@ -63,7 +63,7 @@ class KeptChanges:
         return self._entries()[-1].commit
 
     def cursors(self) -> dict[str, Cursor]:
-        """See `ChangesOnDisk`."""
+        """See `Recorder`."""
         return {
             name: Cursor(output, None if upto is None else Antichain(map(tuple, upto)))
             for name, (output, upto) in self._last.cursors.items()
@@ -75,7 +75,7 @@ class KeptChanges:
         return {n: (output, None if output in changed else upto) for n, (output, upto) in there.items()}
 
     def keep_for(self, readers: Callable[[], Mapping[str, Sequence[Antichain]]]) -> None:
-        """See `ChangesOnDisk`."""
+        """See `Recorder`."""
         self._readers = readers
 
     def _named(self) -> dict[str, list[Antichain]]:
@@ -86,7 +86,7 @@ class KeptChanges:
         return found
 
     def changes_since(self, output: str, frontier: Antichain, most: int) -> list[Updates]:
-        """See `ChangesOnDisk`."""
+        """See `Recorder`."""
         found: list[Updates] = []
         for part in self._parts():
             if sum(map(len, found)) >= most:

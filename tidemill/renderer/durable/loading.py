@@ -75,7 +75,8 @@ def loading(
         todo += node.inputs
         if isinstance(node, Variable):
             todo.append(graph.feedback_of(node))
-    return Loading([node for node in new if node in worked], worked, sources)
+    targets = [node for node in new if node in worked and not isinstance(node, Inspect)]  # which holds nothing
+    return Loading(targets, worked, sources)
 
 
 def _behind_timed(graph: Graph) -> set[Node]:

@@ -45,21 +45,20 @@ class MigrationPlan:
     def of(cls, migration: Migration, saved: Saved | None) -> MigrationPlan:
         """Return that of a migration from what was saved; ``StateError`` where it cannot be done."""
         now, before, places = migration.now, migration.before, migration.places
-        kept = {place: title for place, title in now.titles.items() if place in places}
-        new = {place: title for place, title in now.titles.items() if place not in places}
-        gone = set(before.titles) - set(places.values())
+        titles, were = now.titles_by(), before.titles_by()
+        kept = [title for place, title in titles.items() if place in places]
+        new = [title for place, title in titles.items() if place not in places]
+        dropped = [title for place, title in were.items() if place not in set(places.values())]
         migration.require_inputs()
         rows, size = 0, 0
         if saved is not None:
             migration.begin(saved)
             how = migration.loading()
             rows = _rows(how, before, now, saved)
-            widths = [len(n.schema) + n.scope.coordinates + 1 for n in how.targets if str(n.id) in now.titles]
+            widths = [len(n.schema) + n.scope.coordinates + 1 for n in how.targets if str(n.id) in titles]
             size = 8 * rows * sum(widths)
-        told = (kept.values(), new.values(), (before.titles[place] for place in gone))
-        kept_ones, new_ones, dropped = (tuple(sorted(titles)) for titles in told)
-        seconds = rows * len(new) / _ROWS_A_SECOND
-        return cls(migration.folder, kept_ones, new_ones, dropped, rows, size, seconds)
+        kept_ones, new_ones, gone = (tuple(sorted(some)) for some in (kept, new, dropped))
+        return cls(migration.folder, kept_ones, new_ones, gone, rows, size, rows * len(new) / _ROWS_A_SECOND)
 
     def __str__(self) -> str:
         size = self.bytes / 1e6

@@ -9,16 +9,15 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from tidemill.boundary.results import Updates, int64_array, parts_of
+from tidemill.boundary.arrow_arrays import int64_array, numbers_of
+from tidemill.boundary.results import Updates
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.schema import Schema
-from tidemill.renderer.durable.frames import arrow_stream
+from tidemill.renderer.durable.frames import columns_stream
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
+from tidemill.renderer.embedded.kernels.codec import Interner, decode
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
-
-Listing: TypeAlias = "Mapping[str, Sequence[Any]]"
-"""For each output that changed its parts: from which frontier to which one, and how many updates."""
 
 
 @attrs.frozen
@@ -52,18 +51,22 @@ class OutputShapes:
         schema, width = self.schemas[output], len(self.coordinates)
         with pa.ipc.open_stream(pa.py_buffer(array)) as reader:
             table = reader.read_all().combine_chunks()
-        columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
-        numbers = [c.to_numpy() for c in columns[len(schema) :]]
+        columns = [c.chunk(0) if c.num_chunks else pa.nulls(0, c.type) for c in table.columns]
+        numbers = [numbers_of(c) for c in columns[len(schema) :]]
         times = np.array(numbers[:width], np.int64).reshape(width, len(table))
         frontiers = (Antichain(tuple(t) for t in f) for f in (lower, upper))
         return Updates(schema, self.coordinates, columns[: len(schema)], times, numbers[-1], *frontiers)
 
 
-def packed(updates: Updates) -> Any:
+def packed(schema: Schema, block: UpdateArray, interner: Interner) -> Any:
     """Return changes as bytes, in Arrow's stream format: the columns, the times, the diffs."""
-    table, times, diffs = parts_of(updates)
-    columns = [*table.columns, *map(int64_array, times), int64_array(diffs)]
-    return arrow_stream(pa.Table.from_arrays(columns, names=[str(i) for i in range(len(columns))]))
+    k = len(schema)
+    columns = [*decode(schema, block[:k], interner), *map(int64_array, block[k:])]
+    return columns_stream(columns, [str(i) for i in range(len(columns))])
+
+
+Part: TypeAlias = tuple[Antichain, Antichain, UpdateArray]
+"""Changes of an output, from one frontier to another."""
 
 
 class StepChanges:
@@ -72,30 +75,35 @@ class StepChanges:
     def __init__(self, executor: EmbeddedExecutor, *, is_begun: bool) -> None:
         self._executor = executor
         self._outputs = executor.graph.outputs
-        self._at_start = {} if is_begun or not executor.compiled.eager else self._held()
+        self._at_start: dict[str, Part] = {}
         """What outputs hold before the first step, by their names; nothing once that is taken."""
+        if executor.compiled.eager and not is_begun:
+            held = {name: executor.compiled.outputs[node].spine for name, node in self._outputs.items()}
+            self.begin_with({name: spine.all_updates() for name, spine in held.items()})
         for operator in executor.compiled.outputs.values():
             operator.is_recorded = True
 
     def begin_with(self, blocks: Mapping[str, UpdateArray | None]) -> None:
-        """Have what outputs changed by from one version of the dataflow to this one among those of the next step."""
+        """Have what outputs hold, or changed by from one version of the dataflow to this one, in the next step's."""
         least = Antichain.minimum(len(self._executor.graph.coordinates))
         for name, block in blocks.items():
             if block is not None:
-                node = self._outputs[name]
-                upper = self._executor.compiled.outputs[node].frontier.upper
-                self._at_start[name] = self._executor.updates(node.schema, block, least, upper)
+                upper = self._executor.compiled.outputs[self._outputs[name]].frontier.upper
+                self._at_start[name] = least, upper, block
 
     def of(self, name: str) -> list[Updates]:
         """Return those of an output, if there are any."""
-        updates = self._executor.step_updates(self._outputs[name])
-        return [part for part in (self._at_start.get(name), updates) if part is not None and len(part)]
+        schema = self._outputs[name].schema
+        return [self._executor.updates(schema, block, lower, upper) for lower, upper, block in self._parts(name)]
 
     def record(self, names: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return those of some outputs for the frame of the step: what there is, and arrays."""
-        parts = {name: found for name in names if (found := self.of(name))}
-        listing = {n: [[p.lower.elements, p.upper.elements, len(p)] for p in found] for n, found in parts.items()}
-        arrays = {array_name(n, i): packed(part) for n, found in parts.items() for i, part in enumerate(found)}
+        listing, arrays, interner = dict[str, Any](), dict[str, Any](), self._executor.compiled.interner
+        for name in names:
+            for lower, upper, block in self._parts(name):
+                parts = listing.setdefault(name, [])
+                arrays[array_name(name, len(parts))] = packed(self._outputs[name].schema, block, interner)
+                parts.append([lower.elements, upper.elements, block.shape[1]])
         return listing, arrays
 
     def frontiers(self) -> dict[str, Any]:
@@ -106,15 +114,10 @@ class StepChanges:
         """Take note that the step was taken."""
         self._at_start = {}
 
-    def _held(self) -> dict[str, Updates]:
-        """Return all updates that outputs hold, by the outputs' names."""
-        compiled, found = self._executor.compiled, dict[str, Updates]()
-        least = Antichain.minimum(len(self._executor.graph.coordinates))
-        for name, node in self._outputs.items():
-            output = compiled.outputs[node]
-            block = output.spine.all_updates()
-            found[name] = self._executor.updates(node.schema, block, least, output.frontier.upper)
-        return found
+    def _parts(self, name: str) -> list[Part]:
+        operator = self._executor.compiled.outputs[self._outputs[name]]
+        step = operator.frontier.lower, operator.frontier.upper, operator.step_updates()
+        return [part for part in (self._at_start.get(name), step) if part is not None and part[2].shape[1]]
 
 
 def array_name(output: str, part: int) -> str:

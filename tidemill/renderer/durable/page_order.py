@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import int64_array
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
 from tidemill.renderer.embedded.trace.row_order import RowOrder
@@ -39,7 +40,7 @@ class Placed(NamedTuple):
     def directory(self, page: int) -> list[pa.Array]:
         """Return the columns that say of a page what is known."""
         start, end = self.pages[page]
-        return [pa.array(np.full(end - start, number)) for number in self.about[page]]
+        return [int64_array(np.full(end - start, number)) for number in self.about[page]]
 
 
 def placed(

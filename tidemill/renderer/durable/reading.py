@@ -46,11 +46,6 @@ class _Contents:
     step: int
 
 
-def _state_of(log: Log) -> str | None:
-    base = log.entries[0].commit.base if log.entries else None
-    return None if base is None else base.id
-
-
 class ReadState:
     """The outputs in a folder of state, as of the last step that was taken: `tm.read_state` makes it.
 
@@ -140,7 +135,8 @@ class ReadState:
         last, digest = last_said(self._folder)
         if not self._entries or self._log.segments != max(numbers) or self._is_another(last, digest):
             self._log = Log.read(self._folder)
-            state, self._state = self._state, _state_of(self._log)
+            base = self._log.entries[0].commit.base if self._log.entries else None
+            state, self._state = self._state, None if base is None else base.id
             if state != self._state:  # another one was begun here
                 self._contents.clear()
         elif last is None or last > self._log.entries[-1].commit.number:

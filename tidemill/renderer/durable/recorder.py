@@ -6,19 +6,18 @@ import contextlib
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
 import pyarrow as pa
 
-from tidemill.boundary.results import Updates
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError
 from tidemill.renderer.durable.changelog import Changelogs
-from tidemill.renderer.durable.journal import Event, Journal
+from tidemill.renderer.durable.journal import Journal
 from tidemill.renderer.durable.kept_changes import KeptChanges
 from tidemill.renderer.durable.large_changes import LargeChanges
 from tidemill.renderer.durable.output_changes import OutputShapes, StepChanges
@@ -31,7 +30,6 @@ from tidemill.renderer.runs.executor import Cursor
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
-from tidemill.renderer.runs.writes import Change
 
 _LOG: Final = logging.getLogger("tidemill.state")
 _ROWS: Final = 1_000_000
@@ -74,20 +72,10 @@ class StepRecorder:
         self._changelogs.restore(log.last.changelogs, log.last.shown)
         self._kept = KeptChanges(log.folder, lambda: log.entries, OutputShapes.of(executor.graph))
         log.carry = self._kept.carried
-
-    # -- what is queued -----------------------------------------------------------------------------------------------
-
-    def queued(self, node: Input, change: Change) -> None:
-        self._journal.queued(node, change)
-
-    def discarded(self) -> None:
-        self._journal.discarded()
-
-    def journal(self) -> list[Event]:
-        return self._journal.mark()
-
-    def rewind(self, journal: list[Event]) -> None:
-        self._journal.rewind(journal)
+        self.queued, self.discarded = self._journal.queued, self._journal.discarded
+        self.journal, self.rewind = self._journal.mark, self._journal.rewind
+        self.cursors, self.changes_since = self._kept.cursors, self._kept.changes_since
+        self.keep_for = self._kept.keep_for
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -249,21 +237,12 @@ class StepRecorder:
 
     # -- subscribers --------------------------------------------------------------------------------------------------
 
-    def cursors(self) -> Mapping[str, Cursor]:
-        return self._kept.cursors()
-
     def move_cursor(self, name: str, cursor: Cursor | None) -> None:
         cursors = {n: c for n, c in self._log.last.cursors.items() if n != name}
         if cursor is not None:
             cursors[name] = cursor.output, None if cursor.upto is None else cursor.upto.elements
         with deferred():
             self._log.note(f"where {name!r} is was not written down", cursors=cursors)
-
-    def changes_since(self, output: str, frontier: Antichain, most: int) -> list[Updates]:
-        return self._kept.changes_since(output, frontier, most)
-
-    def keep_for(self, readers: Callable[[], Mapping[str, Sequence[Antichain]]]) -> None:
-        self._kept.keep_for(readers)
 
     def close(self) -> None:
         try:

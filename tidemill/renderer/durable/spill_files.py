@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidemill.boundary.arrow_arrays import arrow_scalar, bool_array, int64_array, numbers_of
 from tidemill.errors import StateError
 from tidemill.expressions.types import INT64, DType
 from tidemill.renderer.durable.checksums import Checksums, DamagedError
@@ -245,7 +246,7 @@ def read_file(folder: Path, layout: Layout, file: SpillFile) -> pa.Table:
         raise _damaged(folder / file.name, error) from error
     return pa.table(
         {
-            name: found.column(s) if isinstance(s, str) else pa.repeat(pa.scalar(s, dtype.arrow), found.num_rows)
+            name: found.column(s) if isinstance(s, str) else pa.repeat(arrow_scalar(s, dtype.arrow), found.num_rows)
             for name, dtype, s in sources
         }
     )
@@ -282,13 +283,13 @@ def _windows(layout: Layout, files: Sequence[Pages], rows: int, since: Any, gone
         if not parts:
             continue
         table = pa.concat_tables(parts)
-        hashes = table.column(HASH).to_numpy()
+        hashes = numbers_of(table.column(HASH))
         inside = np.ones(len(hashes), np.bool_)
         if low is not None:
             inside &= hashes >= low
         if high is not None:
             inside &= hashes < high
-        block = layout.encoded(table.filter(pa.array(inside)), interner)
+        block = layout.encoded(table.filter(bool_array(inside)), interner)
         block, _ = without(gone, block, block[-1])
         block = advance(block, len(layout.types), layout.users, since)
         block = consolidated_limbs(block, layout.weights, layout.limbs)
@@ -319,10 +320,10 @@ def _write_tables(path: Path, layout: Layout, schema: pa.Schema, tables: Iterato
                 if not len(table):  # a page of nothing would have no least hash
                     continue
                 hashes = layout.hashes(table)
-                columns = [pa.array(hashes), *(table.column(name).cast(t.arrow) for name, t in layout.fields)]
+                columns = [int64_array(hashes), *(table.column(name).cast(t.arrow) for name, t in layout.fields)]
                 unordered = pa.table(columns, schema=schema)
                 if layout.by is None:
-                    writer.write_table(unordered.take(pa.array(hashes.argsort(kind="stable"))), row_group_size=PAGE)
+                    writer.write_table(unordered.take(int64_array(hashes.argsort(kind="stable"))), row_group_size=PAGE)
                 else:
                     _write_in_order(writer, written, layout, unordered)
                 rows += len(table)
@@ -339,11 +340,11 @@ def _write_in_order(writer: pq.ParquetWriter, schema: pa.Schema, layout: Layout,
     width, by = len(layout.types), with_interner(layout.by, interner)
 
     def codes_of(which: Ints) -> UpdateArray:
-        block = layout.encoded(table.take(pa.array(which)), interner)
+        block = layout.encoded(table.take(int64_array(which)), interner)
         return np.concatenate((block[:width], block[-layout.weights :]))
 
-    found = placed(table.column(HASH).to_numpy(), codes_of, layout.keys, by, PAGE)
-    ordered = table.take(pa.array(found.order))
+    found = placed(numbers_of(table.column(HASH)), codes_of, layout.keys, by, PAGE)
+    ordered = table.take(int64_array(found.order))
     for page, (start, end) in enumerate(found.pages):
         columns = [*ordered.slice(start, end - start).columns, *found.directory(page)]
         writer.write_table(pa.table(columns, schema=schema), row_group_size=end - start)

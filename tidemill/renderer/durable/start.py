@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Collection, Mapping
@@ -128,18 +129,19 @@ def open_state(
         state = State.of(graph, keep, passes, in_memory, folder=log.folder, threads=threads, kept=kept)
         executor, frontiers, spill_store = state.executor, state.frontiers, state.spill_store
         now, prints = definition_of(executor, before)
-        migration, description = None, tuple(describe(graph))
-        if (
-            migrate != "refuse"
-            and before is not None
-            and (difference(log.base.graph, description) or not are_same_functions(log.base.functions, graph))
-        ):
+        description = functools.cache(lambda: tuple(describe(graph)))
+        migration, changes = None, None
+        if migrate != "refuse" and before is not None:
+            is_same = now.is_same(before) or difference(log.base.graph, description()) is None
+            changes = not is_same or not are_same_functions(log.base.functions, graph)
+        if changes:
+            assert before is not None
             migration = Migration(executor, frontiers, spill_store, before, now, log.folder)
             if migrate == "ask":
                 _require_no_change(MigrationPlan.of(migration, log.checkpoint_content()), log.folder)
             for node, unsure in prints.unsure.values():
                 warn_of_unknown(str(log.folder), f"{node.where}: the function", unsure)
-        log.begin(graph, description, keep, passes, now.listing(), changes=migration is not None)
+        log.begin(graph, description, keep, passes, now.listing, changes=changes)
         start = perf_counter()
         rows = _recover(log, state, migration)
         if log.last.number:
@@ -147,8 +149,8 @@ def open_state(
             _LOG.info("%s: goes on after step %s; %s steps of %s updates were repeated, in %.3f s", *said)
         else:
             _LOG.info("%s: a new state is begun", log.folder)
-        changes, counted = state.large_changes, {"checkpoint_every": checkpoint_every, "replayed_rows": rows}
-        recorder = StepRecorder(log, executor, frontiers, spill_store, changes, **counted)
+        large, counted = state.large_changes, {"checkpoint_every": checkpoint_every, "replayed_rows": rows}
+        recorder = StepRecorder(log, executor, frontiers, spill_store, large, **counted)
         if migration is not None:
             _commit(migration, log, recorder)
             changed = f"{len(now.keys) - len(migration.places)} operators are new"
@@ -227,7 +229,7 @@ def held_in(folder: str | os.PathLike[str]) -> str:
             *(f"  input {name!r}: up to {_times(t)}" for name, t in header.get("frontiers", {}).items()),
         ]
         before, rows = _definition(log), header.get("rows", {})
-        titles = {} if before is None else before.titles
+        titles = {} if before is None else before.titles_by()
         lines += [f"  {rows.get(place, 0):>12,} rows: {title}" for place, title in titles.items()]
         kept = "" if before is None else ", ".join(map(repr, before.kept))
         lines.append(f"  inputs whose rows are kept: {kept or 'none'}; written with keep={base.keep}")

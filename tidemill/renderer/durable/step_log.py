@@ -15,6 +15,7 @@ would be in it all the same; its write-ahead log is not for network file systems
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,8 +53,10 @@ class StepLog:
         """Why this process is not the owner any more, or not sure whether the last commit is there."""
         self._segment: Segment | None = None
         """The file that this process writes to; None before it commits."""
-        self._base: Base | None = None
-        """What the next base is of."""
+        self._base: Callable[[], Base] | None = None
+        """Gives what the next base is of; None before it has begun."""
+        self.knows_functions = False
+        """Whether what the base says of the users' functions is what is known of them now."""
         self.carry: Callable[[Base], tuple[tuple[str, str, int], ...]] = lambda base: base.kept
         """What writes changes of outputs that are still wanted to files, and returns all of these for the next base."""
         try:
@@ -67,6 +70,8 @@ class StepLog:
             """The base, and what was committed since."""
             self._segments = self._found.segments
             """The number of the last file of the log."""
+            self._another = segment_path(folder, self._segments + 1)
+            """The file that another process would make."""
             if self._entries:
                 self.passes = self.base.passes
             else:
@@ -110,23 +115,26 @@ class StepLog:
     def begin(
         self,
         graph: Graph,
-        description: tuple[str, ...],
+        description: Callable[[], tuple[str, ...]],
         keep: int,
         passes: tuple[str, ...],
-        definition: Mapping[str, Any] | None = None,
+        definition: Callable[[], Mapping[str, Any]],
         *,
-        changes: bool = False,
+        changes: bool | None,
     ) -> None:
         """Begin with nothing, or go on from what is there, if it is of this graph after these passes, or ``changes``.
 
-        What is written from then on is of this graph.
+        What is written from then on is of this graph. ``changes`` is None where it is to be found out here whether the
+        graph differs. What describes the graph is asked for when it is needed: to print expressions takes time.
         """
         outputs = OutputShapes.of(graph).text()
         if self.passes is None:
             functions = require_same_functions(None, graph, str(self.folder), "")
-            id_ = uuid.uuid4().hex
-            self._base = Base(id_, keep, passes, description, None, None, functions, outputs, definition=definition)
-            nothing = Commit(number=0, step=0, sources={}, changelogs={}, shown=(), base=self._base)
+            self.knows_functions = True
+            id_, said = uuid.uuid4().hex, description()
+            base = Base(id_, keep, passes, said, None, None, functions, outputs, definition=definition())
+            self._base = lambda: base
+            nothing = Commit(number=0, step=0, sources={}, changelogs={}, shown=(), base=base)
             self._writing("nothing was begun", lambda: self._put(nothing))
             return
         if passes != self.passes:
@@ -135,8 +143,8 @@ class StepLog:
                 "it: start it with these, or without passes="
             )
             raise StateError(msg)
-        different = difference(self.base.graph, description)
-        if different is not None and not changes:
+        different = difference(self.base.graph, description()) if changes is None else None
+        if different is not None:
             msg = (
                 f"{self.folder} holds the state of another dataflow: {different}; start it with the flow it was "
                 "made with (and with why=True if it was then), or give this one another folder"
@@ -150,14 +158,10 @@ class StepLog:
         else_do = "give this one another folder, and load that anew"
         before = None if changes else self.base.functions
         functions = require_same_functions(before, graph, str(self.folder), else_do)
-        now = attrs.evolve(self.base, passes=passes, graph=description, functions=functions, definition=definition)
-        self._base = attrs.evolve(now, outputs=outputs)
+        self.knows_functions = (self.base.functions or {}) == functions
+        now = attrs.evolve(self.base, passes=passes, functions=functions, outputs=outputs)
+        self._base = functools.cache(lambda: attrs.evolve(now, graph=description(), definition=definition()))
         self.sweep()
-
-    @property
-    def knows_functions(self) -> bool:
-        """Whether what the base says of the users' functions is what is known of them now."""
-        return self._base is not None and (self.base.functions or {}) == self._base.functions
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -222,7 +226,7 @@ class StepLog:
             checksum = save(self.folder / name)
             assert self._base is not None  # it has begun
             kept = self.carry(self.base)
-            self._put(attrs.evolve(commit, base=attrs.evolve(self._base, file=name, checksum=checksum, kept=kept)))
+            self._put(attrs.evolve(commit, base=attrs.evolve(self._base(), file=name, checksum=checksum, kept=kept)))
 
         self._writing(failed, write)
         self.sweep()
@@ -263,15 +267,14 @@ class StepLog:
         said = record or {}
         entry = Entry(commit, digest, segment.path, start, said.get("changes", {}), said.get("upto", {}))
         self.lost = "its last commit was being written, and may be there or not"
-        another = segment_path(self.folder, self._segments + 1)
         try:
             segment.append(frame)
-            if another.exists():
+            if self._another.exists():
                 raise FileExistsError  # noqa: TRY301 - another process's, which may not have seen what was written
             self._entries = [entry] if commit.base is not None else [*before, entry]
         except BaseException:
             if self._entries is before:
-                if may_build_upon(another, commit.number):
+                if may_build_upon(self._another, commit.number):
                     raise
                 segment.cut(start)
             self.lost = None
@@ -291,6 +294,7 @@ class StepLog:
         if self._segment is not None:
             self._segment.close()
         self._segment, self._segments = segment, self._segments + 1
+        self._another = segment_path(self.folder, self._segments + 1)
         return segment
 
     def _writing(self, what: str, write: Callable[[], None]) -> None:

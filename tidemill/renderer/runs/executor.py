@@ -105,11 +105,14 @@ class Cursor:
     upto: Antichain | None
 
 
-class ChangesOnDisk(Protocol):
-    """What a durable run keeps for subscribers. What it is asked for is on the disk."""
+class Recorder(Protocol):
+    """Writes each step of a run down before it counts as taken, with all that was queued before it.
+
+    And keeps on the disk what outputs changed, for subscribers with a name.
+    """
 
     def cursors(self) -> Mapping[str, Cursor]:
-        """Return those of all names."""
+        """Return what subscribers have acknowledged, by their names."""
 
     def move_cursor(self, name: str, cursor: Cursor | None) -> None:
         """Write down a cursor, or with None that there is none any more."""
@@ -119,10 +122,6 @@ class ChangesOnDisk(Protocol):
 
     def keep_for(self, readers: Callable[[], Mapping[str, Sequence[Antichain]]]) -> None:
         """Have checkpoints keep what these readers want: by output, from where on."""
-
-
-class Recorder(ChangesOnDisk, Protocol):
-    """Writes each step of a run down before it counts as taken, with all that was queued before it."""
 
     @property
     def folder(self) -> Path:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tidemill.boundary.feed_formats import checked_format, translated
 from tidemill.boundary.feeds import Feed
 from tidemill.boundary.likeness import known_columns
-from tidemill.boundary.rows import COUNT_LIMIT, checked_batch, checked_rows
+from tidemill.boundary.rows import checked_batch, checked_rows, is_count
 from tidemill.boundary.sorting_out import RefusedRow, sorted_out
 from tidemill.boundary.update_tables import Names, listed_updates, table_of_updates
 from tidemill.dataflow.lattice import Time, shown
@@ -213,7 +213,7 @@ def checked_updates(node: Input, frontiers: Frontiers, updates: Any, named: Name
         return Queued(table.rows, open_times(node, frontiers, table.times), table.diffs.tolist())
     triples = listed_updates(updates, node.where, node.schema, named)
     for number, triple in enumerate(triples):
-        if not (isinstance(triple, (tuple, list)) and len(triple) == 3 and _is_diff(triple[2])):  # noqa: PLR2004
+        if not (isinstance(triple, (tuple, list)) and len(triple) == 3 and is_count(triple[2])):  # noqa: PLR2004
             msg = (
                 f"{node.where}, update {number}: {brief(triple)} is not (row, time, diff), an integer of at most 2**31"
             )
@@ -228,7 +228,3 @@ def open_times(node: Input, frontiers: Frontiers, times: npt.NDArray[np.int64]) 
     different, which = np.unique(times, axis=0, return_inverse=True)
     checked = [frontiers.open_time(node, shown(tuple(t))) for t in different.tolist()]
     return [checked[i] for i in which.reshape(-1).tolist()]
-
-
-def _is_diff(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool) and abs(int(value)) <= COUNT_LIMIT

@@ -22,8 +22,6 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Time, shown
 from tidemill.dataflow.nodes import Node
 from tidemill.errors import TidemillError
-from tidemill.renderer.diagram.scene import Figures, scene_of
-from tidemill.renderer.diagram.svg import bundle_of, svg_of
 
 AFTER: Final = 2.0
 """Seconds after which a step is shown."""
@@ -263,6 +261,9 @@ def watch(stepper: Any, graph: Graph, after: Any) -> Callable[[], None]:
 
 def _picture(graph: Graph, shares: Mapping[int, float]) -> str:
     """Return the graph with each operator in the colour of its share of the time, as an image in HTML."""
+    from tidemill.renderer.diagram.scene import Figures, scene_of  # noqa: PLC0415 - slow to import
+    from tidemill.renderer.diagram.svg import bundle_of, svg_of  # noqa: PLC0415 - as above
+
     figures = {node.id: Figures(0, 0, "", 0.0, shares.get(node.id, 0.0)) for node in graph.nodes}
     scene = scene_of(graph, figures)
     return bundle_of("", svg_of(scene), scene.title)["text/html"]

@@ -26,15 +26,9 @@ from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import EngineError, StateError, TidemillError, TimeError, UnknownNameError, did_you_mean
-from tidemill.renderer.diagram.closed_scene import closed_scene
-from tidemill.renderer.diagram.explorer_page import data_of, page_of, record_of
-from tidemill.renderer.diagram.scene import Scene
-from tidemill.renderer.diagram.svg import DirectionOrAuto, bundle_of, checked_direction, svg_of
-from tidemill.renderer.diagram.why import Why
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.intake import Intake, OnError, require_key
 from tidemill.renderer.runs.metrics import Metrics
-from tidemill.renderer.runs.pictures import READABLE, history_of, records_of, run_scene, updates_on_record
 from tidemill.renderer.runs.progress import watch
 from tidemill.renderer.runs.spans import span_of_each
 from tidemill.renderer.runs.step_events import StepEvents, StepInfo, require_limits
@@ -45,6 +39,9 @@ from tidemill.renderer.runs.system_errors import advice
 if TYPE_CHECKING:
     from tidemill.notebook.explorer import Explorer
     from tidemill.notebook.live_table import Live
+    from tidemill.renderer.diagram.scene import Scene
+    from tidemill.renderer.diagram.svg import DirectionOrAuto
+    from tidemill.renderer.diagram.why import Why
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -715,6 +712,8 @@ class Run:
         ...     "2 held · frontier 1" in run.to_svg()
         True
         """
+        from tidemill.renderer.diagram.svg import checked_direction, svg_of  # noqa: PLC0415 - slow to import
+
         return svg_of(self._scene(), checked_direction(direction))
 
     @alone
@@ -736,6 +735,8 @@ class Run:
         >>> "<!doctype html>" in page, "http://" in page.replace("http://www.w3.org/2000/svg", "")
         (True, False)
         """
+        from tidemill.renderer.diagram.explorer_page import page_of  # noqa: PLC0415 - slow to import
+
         return page_of(self._data(), f"a run of {self.graph.name}")
 
     @alone
@@ -756,6 +757,8 @@ class Run:
         It is JSON: the graph with the lines of code that made it, figures, logged events, and the first rows of
         outputs. Nothing is run to look at it.
         """
+        from tidemill.renderer.diagram.explorer_page import record_of  # noqa: PLC0415 - slow to import
+
         text = record_of(self._data(), f"a run of {self.graph.name}")
         file = file_path(path, f"record({path!r})")
         try:
@@ -779,6 +782,8 @@ class Run:
 
     def _records_at(self, id_: int, time: Sequence[int | str] | None) -> dict[str, Any]:
         """Return for the explorer an output's contents, at a time or now; for other nodes, the updates logged."""
+        from tidemill.renderer.runs.pictures import records_of, updates_on_record  # noqa: PLC0415 - slow to import
+
         node, at = self.graph.nodes[id_], None if time is None else tuple(map(int, time))
         try:
             if isinstance(node, Output):
@@ -788,6 +793,9 @@ class Run:
             return {"note": str(error)}
 
     def _data(self) -> str:
+        from tidemill.renderer.diagram.explorer_page import data_of  # noqa: PLC0415 - slow to import
+        from tidemill.renderer.runs.pictures import READABLE, history_of  # noqa: PLC0415 - as above
+
         events = () if self._stepper.events is None else self._stepper.events
         held = {o.id: o.state_rows for o in self.executor.metrics()}
         large = {n: held[o.id] for n, o in self._outputs.items() if held[o.id] > READABLE}
@@ -803,11 +811,16 @@ class Run:
             return None
 
     def _scene(self) -> Scene:
+        from tidemill.renderer.runs.pictures import run_scene  # noqa: PLC0415 - slow to import
+
         return run_scene(self.graph, self.executor.metrics(), self._frontiers)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         if self._stepper.lifecycle.is_closed or self._stepper.lifecycle.is_foreign:
             return {"text/plain": repr(self)}
+        from tidemill.renderer.diagram.closed_scene import closed_scene  # noqa: PLC0415 - slow to import
+        from tidemill.renderer.diagram.svg import bundle_of, svg_of  # noqa: PLC0415 - as above
+
         return bundle_of(repr(self), svg_of(closed_scene(self.graph, self._scene())), f"a run of {self.graph.name}")
 
     # -- state --------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tidemill.boundary.results import Updates, changes_beyond
 from tidemill.dataflow.lattice import Antichain, Time, as_time
 from tidemill.dataflow.nodes import Output
 from tidemill.errors import MissedChangesError, StateError, TimeError, UnknownNameError, did_you_mean
-from tidemill.renderer.runs.executor import ChangesOnDisk, Cursor, Executor
+from tidemill.renderer.runs.executor import Cursor, Executor, Recorder
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.lifecycle import Lifecycle
 
@@ -58,7 +58,8 @@ class Subscription:
         """Up to where they were acknowledged; None before the first batch is."""
         self._read: deque[Updates] = deque()
         """What was read from the disk and not handed out."""
-        self._is_over = False
+        self.is_over = False
+        """Whether it was closed."""
         self._is_anew = False
         """Whether it had something else before the first batch: it is told, be it that there is nothing now."""
 
@@ -88,11 +89,11 @@ class Subscription:
         return self._first.upper
 
     def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if n not in {"begin", "call", "end", "forget_first", "is_over", "wanted"}]
+        return [n for n in super().__dir__() if n not in {"begin", "call", "is_over", "wanted"}]
 
     def __repr__(self) -> str:
         called = "" if self.name is None else f" of {self.name!r}"
-        over = ", closed" if self._is_over else ""
+        over = ", closed" if self.is_over else ""
         upto = f"given up to {self.frontier}, acknowledged up to {self.acknowledged}"
         return f"Subscription{called} to {self.output!r}, {upto}{over}"
 
@@ -142,7 +143,7 @@ class Subscription:
             self._given = self._first.upper
             if len(self._first) or self._is_anew:
                 return self._first
-        while not self._is_over:
+        while not self.is_over:
             if self._read:
                 found: Updates | None = self._read.popleft()
             else:
@@ -215,15 +216,6 @@ class Subscription:
         self._is_anew = anew
         self._read.clear()
 
-    @property
-    def is_over(self) -> bool:
-        """Whether it was closed."""
-        return self._is_over
-
-    def end(self) -> None:
-        """Take note that it is closed."""
-        self._is_over = True
-
     def call(self) -> None:
         """Give the callback, if there is one, all batches; what it raises it gets again the next time."""
         if self._callback is None:
@@ -256,7 +248,7 @@ class Subscriptions:
     """Those of a run, and the changes that are kept for them."""
 
     def __init__(
-        self, executor: Executor, frontiers: Frontiers, lifecycle: Lifecycle, on_disk: ChangesOnDisk | None
+        self, executor: Executor, frontiers: Frontiers, lifecycle: Lifecycle, on_disk: Recorder | None
     ) -> None:
         self.run_lock = threading.RLock()
         """Held by whoever uses the run."""
@@ -290,7 +282,7 @@ class Subscriptions:
         """Return a subscription: where its name acknowledged, or else since a time, at the contents, or here."""
         cursor = None if name is None else self._cursors.get(name)
         self._require_free(node, name, cursor)
-        if not self._is_followed(node):
+        if node not in self.windows:
             self._follow(node)
         upto = None if cursor is None else cursor.upto
         subscription = Subscription(self, node, name, callback)
@@ -312,9 +304,6 @@ class Subscriptions:
             self.end(subscription)
             raise
         return subscription
-
-    def _is_followed(self, node: Output) -> bool:
-        return node in self.windows
 
     def _follow(self, node: Output) -> None:
         now = self.frontiers.of(node)
@@ -475,7 +464,7 @@ class Subscriptions:
         """End a subscription in this process."""
         with self.run_lock:
             with self._changed:  # who reads meanwhile finds that it is over, or its window
-                subscription.end()
+                subscription.is_over = True
             if subscription in self._live:
                 self._live.remove(subscription)
                 node = self.frontiers.graph.outputs[subscription.output]

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import attrs
 
-from tidemill.boundary.rows import COUNT_LIMIT, checked_rows
+from tidemill.boundary.rows import checked_rows, is_count
 from tidemill.dataflow.lattice import Time, as_time, less_equal, shown
 from tidemill.dataflow.nodes import FlatMap, Inspect, Node, Reduce, Retime, Threshold
 from tidemill.errors import RowError, TimeError, UserFunctionError, brief
@@ -72,7 +72,7 @@ def reduced_rows(node: Reduce, key: Row, rows: list[tuple[Row, int]]) -> list[tu
     subject = Subject("key", key, key)
     pairs = _listed(node, subject, _call(node, subject, logic.function, key, rows))
     for pair in pairs:
-        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and _is_int(pair[1])):  # noqa: PLR2004 - a pair
+        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and is_count(pair[1])):  # noqa: PLR2004 - a pair
             raise _returned(node, subject, f"{brief(pair)}, which is not (row, count), an integer of at most 2**31")
     checked = _checked(node, subject, [row for row, _ in pairs])
     return list(zip(checked, [int(count) for _, count in pairs], strict=True))
@@ -85,7 +85,7 @@ def thresholded(node: Threshold, row: Row, count: int) -> int:
         return _checked_row(node, node.function, row, count)
     subject = Subject(f"count {count} of row", row, row)
     result = _call(node, subject, node.function, row, count)
-    if not _is_int(result):
+    if not is_count(result):
         raise _returned(node, subject, f"{brief(result)}, which is not an integer of at most 2**31")
     if count == 0 and result != 0:
         raise _returned(
@@ -168,7 +168,3 @@ def _returned(node: Node, subject: Subject, what: str) -> UserFunctionError:
 def _name(node: Node) -> str:
     function = getattr(node.logic if isinstance(node, Reduce) else node, "function", None)
     return f"the function {getattr(function, '__qualname__', type(function).__name__)!r}"
-
-
-def _is_int(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool) and abs(value) <= COUNT_LIMIT

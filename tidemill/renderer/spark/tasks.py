@@ -104,7 +104,7 @@ def detached(node: Node) -> Any:
     inputs = tuple(
         Input(id=i.id, name=i.name, scope=_bare(i), schema=i.schema, site=i.site, inputs=()) for i in node.inputs
     )
-    return attrs.evolve(node, scope=_bare(node), inputs=inputs)
+    return attrs.evolve(node, scope=_bare(node), inputs=inputs, call=None)
 
 
 def _bare(node: Node) -> Any:

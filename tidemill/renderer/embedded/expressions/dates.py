@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.boundary.arrow_arrays import truths_of
 from tidemill.expressions.bound import BoundCall
 from tidemill.expressions.intervals import DAYS, MICROSECONDS, MONTHS, UNITS
 from tidemill.expressions.types import DATE, INTERVAL, TIMESTAMP, DType
@@ -49,7 +50,7 @@ def _dated(values: _Numbers, like: list[pa.Array], to: DType) -> pa.Array:
     if bad.any():
         for array in like:
             if array.null_count:
-                bad &= array.is_valid().to_numpy(zero_copy_only=False)
+                bad &= truths_of(array.is_valid())
         if bad.any():
             raise OverflowError
         values = np.clip(values, low, high)
@@ -211,7 +212,7 @@ def _make_date(bound: BoundCall) -> Apply:
         fits = (year >= 1) & (year <= dt.MAXYEAR) & (month >= 1) & (month <= 12)  # noqa: PLR2004 - months
         fits &= (day >= 1) & (day <= _first_of(months + 1) - first)
         for column in columns:
-            fits |= column.is_null().to_numpy(zero_copy_only=False)
+            fits |= truths_of(column.is_null())
         if not fits.all():
             raise OverflowError
         return with_nulls((first + day - 1).astype(np.int32), columns, pa.date32())

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import arrow_scalar, bool_array, int64_array, truths_of
 from tidemill.errors import ExpressionError, brief
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, walk
 from tidemill.expressions.intervals import INTERVALS
@@ -23,7 +24,7 @@ from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.types import BINARY, BOOL, STRING
 from tidemill.renderer.embedded.expressions.casts import cast_rule
 from tidemill.renderer.embedded.expressions.dates import DATE_RULES
-from tidemill.renderer.embedded.expressions.kernels import FALSE, Apply, FailureError, Rule, spread
+from tidemill.renderer.embedded.expressions.kernels import Apply, FailureError, Rule, kernel, spread
 from tidemill.renderer.embedded.expressions.lists import NESTED_RULES
 from tidemill.renderer.embedded.expressions.numbers import NUMBER_RULES
 from tidemill.renderer.embedded.expressions.operators import OPERATOR_RULES
@@ -36,6 +37,7 @@ Columns: TypeAlias = Callable[[int], pa.Array]
 
 CompiledScalar: TypeAlias = Callable[[Columns | Sequence[pa.Array], int], pa.Array]
 
+_invert = kernel("invert")
 _TOO_MUCH: Final = "this text and those of other rows add up to more than 2 GiB: take fewer rows in a step"
 
 # What a node compiles to.
@@ -111,7 +113,7 @@ def _compile(bound: Bound, lazy: _Lazy) -> _Node:
     if isinstance(bound, BoundLiteral):
         if bound.dtype in INTERVALS:
             return lambda _columns, _n: None  # the rule of what it is added to knows it
-        scalar = pa.scalar(bound.value, bound.dtype.arrow)
+        scalar = arrow_scalar(bound.value, bound.dtype.arrow)
         return lambda _columns, _n: scalar
     if bound.function == "in" and "in" in lazy and any(map(can_fail, bound.args[1:])):
         bound = _equal_to_any(bound)
@@ -168,7 +170,7 @@ def _lazy_case(_bound: BoundCall, args: list[_Node]) -> _Node:
     def run(columns: Columns, n: int) -> pa.Array:
         left, pieces = np.arange(n), []
         for condition, value in zip(conditions, values, strict=False):
-            hits = _evaluate(condition, columns, left).fill_null(FALSE).to_numpy(zero_copy_only=False)
+            hits = truths_of(_evaluate(condition, columns, left))
             pieces.append((left[hits], _evaluate(value, columns, left[hits])))
             left = left[~hits]
             if not len(left):
@@ -185,8 +187,8 @@ def _lazy_coalesce(_bound: BoundCall, args: list[_Node]) -> _Node:
         left, pieces = np.arange(n), []
         for arg in args:
             values = _evaluate(arg, columns, left)
-            hits = np.ones(len(left), bool) if arg is args[-1] else values.is_valid().to_numpy(zero_copy_only=False)
-            pieces.append((left[hits], values.filter(pa.array(hits))))
+            hits = np.ones(len(left), bool) if arg is args[-1] else truths_of(values.is_valid())
+            pieces.append((left[hits], values.filter(bool_array(hits))))
             left = left[~hits]
             if not len(left):
                 break
@@ -205,9 +207,9 @@ def _lazy_logic(bound: BoundCall, args: list[_Node]) -> _Node:
         for i, arg in enumerate(args):
             values = _evaluate(arg, columns, left)
             result = combine(result, values) if i else values
-            decided = result.fill_null(not decisive).to_numpy(zero_copy_only=False) == decisive
-            pieces.append((left[decided], result.filter(pa.array(decided))))
-            left, result = left[~decided], result.filter(pa.array(~decided))
+            decided = truths_of(result if decisive else _invert(result))
+            pieces.append((left[decided], result.filter(bool_array(decided))))
+            left, result = left[~decided], result.filter(bool_array(~decided))
             if not len(left):
                 break
         return _gather([*pieces, (left, result)])
@@ -219,7 +221,7 @@ def _evaluate(node: _Node, columns: Columns, rows: np.ndarray[Any, Any]) -> pa.A
     """Return a node's values for some of the rows; for none of them nothing is evaluated."""
     if not len(rows):
         return pa.nulls(0)
-    indices = pa.array(rows)
+    indices = int64_array(rows)
     return _array(node(functools.cache(lambda i: columns(i).take(indices)), len(rows)), len(rows))
 
 
@@ -233,7 +235,7 @@ def _gather(pieces: list[tuple[np.ndarray[Any, Any], pa.Array]]) -> pa.Array:
     if len(known) == 1:
         return known[0][1]
     order = np.argsort(np.concatenate([rows for rows, _ in known]), kind="stable")
-    return pa.concat_arrays([values for _, values in known]).take(pa.array(order))
+    return pa.concat_arrays([values for _, values in known]).take(int64_array(order))
 
 
 _Lazy: TypeAlias = Mapping[str, Callable[[BoundCall, list[_Node]], _Node]]
@@ -284,7 +286,7 @@ def _cast(bound: BoundCall) -> Apply:
 def _xxhash64(_bound: BoundCall) -> Apply:
     def apply(*values: Any) -> pa.Array:
         hashes = xxhash64_columns(spread(values))
-        return pa.array(np.maximum(hashes, -(2**63) + 1))  # -2**63 is the engines' NULL
+        return int64_array(np.maximum(hashes, -(2**63) + 1))  # -2**63 is the engines' NULL
 
     return apply
 

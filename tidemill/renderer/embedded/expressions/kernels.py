@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.boundary.arrow_arrays import arrow_scalar, numbers_of, plain_array, truths_of
 from tidemill.expressions.bound import BoundCall, BoundLiteral
 
 # What a function of the registry does to its arguments' values: arrays or, for constants, scalars; at least one array.
@@ -65,23 +66,16 @@ def spread(values: tuple[Any, ...]) -> list[pa.Array]:
 
 def numbers(array: pa.Array, to: pa.DataType | None = None) -> np.ndarray[Any, Any]:
     """Return an array as NumPy's, with zeros where it is NULL."""
-    array = array if to is None else array.view(to)
-    filled = array.fill_null(pa.scalar(0, array.type)) if array.null_count else array
-    found: np.ndarray[Any, Any] = filled.to_numpy(zero_copy_only=False)
-    return found
+    return numbers_of(array if to is None else array.view(to))
 
 
 def with_nulls(values: np.ndarray[Any, Any], like: list[pa.Array], to: pa.DataType) -> pa.Array:
     """Return NumPy's values as an array of a type, NULL where one of the arguments is."""
-    mask = np.zeros(len(values), bool)
-    for array in like:
-        if array.null_count:
-            mask |= array.is_null().to_numpy(zero_copy_only=False)
-    found = pa.array(values, mask=mask)
-    return found if found.type == to else found.view(to)
+    nulls = [truths_of(array.is_null()) for array in like if array.null_count]
+    return plain_array(to, values, np.logical_or.reduce(nulls) if nulls else None)
 
 
-FALSE: Final = pa.scalar(False)
-TRUE: Final = pa.scalar(True)
-NO_BOOL: Final = pa.scalar(None, pa.bool_())
-ONE: Final = pa.scalar(1)
+FALSE: Final = arrow_scalar(False, pa.bool_())
+TRUE: Final = arrow_scalar(True, pa.bool_())
+NO_BOOL: Final = arrow_scalar(None, pa.bool_())
+ONE: Final = arrow_scalar(1, pa.int64())

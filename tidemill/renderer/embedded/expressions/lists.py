@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.boundary.arrow_arrays import int64_array, truths_of
 from tidemill.boundary.list_columns import list_key, list_parts, struct_array
 from tidemill.expressions.bound import BoundCall
 from tidemill.expressions.functions.structs import field_place
@@ -46,9 +47,9 @@ def _get(_bound: BoundCall) -> Apply:
         place = numbers(places).astype(np.int64)
         known = (place >= 0) & (place < lengths)
         if places.null_count:
-            known &= places.is_valid().to_numpy(zero_copy_only=False)
+            known &= truths_of(places.is_valid())
         at = np.where(known, lengths.cumsum() - lengths + place, 0)
-        return values.take(pa.array(at, mask=~known)) if len(values) else pa.nulls(len(lists), values.type)
+        return values.take(int64_array(at, ~known)) if len(values) else pa.nulls(len(lists), values.type)
 
     return apply
 

@@ -11,11 +11,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.boundary.arrow_arrays import arrow_scalar, numbers_of, plain_array
 from tidemill.expressions.bound import BoundCall
 from tidemill.expressions.types import FLOAT64
 from tidemill.renderer.embedded.expressions.casts import by_distinct, round_decimal
-from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, checked, kernel, literal, numbers, plain, spread
+from tidemill.renderer.embedded.expressions.kernels import (
+    FALSE,
+    Apply,
+    Rule,
+    checked,
+    kernel,
+    literal,
+    numbers,
+    plain,
+    spread,
+    with_nulls,
+)
 from tidemill.renderer.embedded.expressions.places import fewer_places, rounded
+
+_FLOAT64: Final = pa.float64()
+_ZERO: Final = arrow_scalar(0.0, _FLOAT64)
 
 
 def _abs(bound: BoundCall) -> Apply:
@@ -49,9 +64,9 @@ def _round_floats(value: pa.Array, places: int) -> pa.Array:
             slow = ~((scaled < 1e9) & (np.abs(rest - 0.5) > 1e-6))  # noqa: PLR2004 - the product is off by 1e-7 at most
             result = np.copysign((whole + (rest > 0.5)) / 10.0**places, x) + 0.0  # noqa: PLR2004 - halves
     if slow.any():
-        found = by_distinct(pa.array(x[slow]), lambda v: _round_float(v, places), pa.float64())
-        result[slow] = found.to_numpy(zero_copy_only=False)
-    return pa.array(result, mask=value.is_null().to_numpy(zero_copy_only=False) if value.null_count else None)
+        found = by_distinct(plain_array(_FLOAT64, x[slow]), lambda v: _round_float(v, places), pa.float64())
+        result[slow] = numbers_of(found)
+    return with_nulls(result, [value], _FLOAT64)
 
 
 def _round_float(value: float, places: int) -> float:
@@ -96,8 +111,8 @@ def _whole(bound: BoundCall) -> Apply:
 
 def _floats_to_whole(value: pa.Array) -> pa.Array:
     """Return whole floats as int64: NaN as 0, which is Java's cast."""
-    known = pc.if_else(pc.is_nan(value), pa.scalar(0.0), value)
-    if pc.any(pc.greater_equal(pc.abs(known), pa.scalar(2.0**63))).as_py():
+    known = pc.if_else(pc.is_nan(value), _ZERO, value)
+    if pc.any(pc.greater_equal(pc.abs(known), arrow_scalar(2.0**63, _FLOAT64))).as_py():
         raise OverflowError
     return known.cast(pa.int64())
 
@@ -106,15 +121,14 @@ def _floats_to_whole(value: pa.Array) -> pa.Array:
 
 
 def _sign(_bound: BoundCall) -> Apply:
-    zero = pa.scalar(0.0)
     sign = kernel("sign")
-    return lambda value: pc.if_else(pc.equal(value, zero), value, sign(value))  # -0.0 stays
+    return lambda value: pc.if_else(pc.equal(value, _ZERO), value, sign(value))  # -0.0 stays
 
 
 def _logarithm(name: str) -> Rule:
     compute = kernel(name)
-    nothing, zero = pa.scalar(None, pa.float64()), pa.scalar(0.0)
-    return lambda _bound: lambda value: pc.if_else(pc.less_equal(value, zero), nothing, compute(value))
+    nothing = arrow_scalar(None, _FLOAT64)
+    return lambda _bound: lambda value: pc.if_else(pc.less_equal(value, _ZERO), nothing, compute(value))
 
 
 def _by_value(function: Callable[[float], float]) -> Rule:
@@ -135,14 +149,14 @@ def _power(_bound: BoundCall) -> Apply:
         base, exponent = spread(values)
         found = compute(base, exponent)
         # C takes 1 to any power, and -1 to an infinite one, for 1; Java takes these for NaN.
-        odd = pc.and_(pc.equal(pc.abs(base), pa.scalar(1.0)), pc.invert(pc.is_finite(exponent)))
-        return pc.if_else(odd, pa.scalar(math.nan), found)
+        odd = pc.and_(pc.equal(pc.abs(base), arrow_scalar(1.0, _FLOAT64)), pc.invert(pc.is_finite(exponent)))
+        return pc.if_else(odd, arrow_scalar(math.nan, _FLOAT64), found)
 
     return apply
 
 
 def _isnan(_bound: BoundCall) -> Apply:
-    return lambda value: pc.is_nan(value).fill_null(pa.scalar(False))
+    return lambda value: pc.is_nan(value).fill_null(FALSE)
 
 
 NUMBER_RULES: Final[dict[str, Rule]] = {

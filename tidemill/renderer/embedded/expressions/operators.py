@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.boundary.arrow_arrays import arrow_scalar, plain_array, truths_of, value_array
 from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.types import DATE, FLOAT64, INT64, TIMESTAMP, DType
@@ -46,7 +47,7 @@ _less_equal = kernel("less_equal")
 _greater_equal = kernel("greater_equal")
 _add, _subtract, _multiply = (kernel(f"{name}_checked") for name in ("add", "subtract", "multiply"))
 _divide, _plus = kernel("divide_checked"), kernel("add")
-_ZERO: Final = pa.scalar(0)
+_ZERO: Final = arrow_scalar(0, pa.int64())
 
 # Comparison.
 
@@ -128,7 +129,7 @@ def _in(bound: BoundCall) -> Apply:
 
 def _in_literals(bound: BoundCall) -> Apply:
     options = [a.value for a in bound.args[1:] if isinstance(a, BoundLiteral)]
-    wanted = pa.array([o for o in options if o is not None], bound.args[0].dtype.arrow)
+    wanted = value_array([o for o in options if o is not None], bound.args[0].dtype.arrow)
     look_up = kernel("is_in", pc.SetLookupOptions(wanted))
     if None in options:
         return lambda value, *_options: _if_else(look_up(value), TRUE, NO_BOOL)
@@ -254,13 +255,13 @@ def _float_modulo(a: Any, b: Any, *, positive: bool) -> Any:
         result = np.fmod(x, y)
         if positive:
             result = np.where(result < 0, np.fmod(result + y, y), result)
-    return pa.array(result, mask=~valid.to_numpy(zero_copy_only=False))
+    return plain_array(pa.float64(), result, ~truths_of(valid))
 
 
 def _numbers(value: Any) -> Any:
-    """Return floats as NumPy's, a NULL among them as NaN."""
+    """Return floats as NumPy's, some number for NULL."""
     if isinstance(value, pa.Array):
-        return value.to_numpy(zero_copy_only=False)
+        return numbers(value)
     return value.as_py() if value.is_valid else math.nan
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemill.boundary.arrow_arrays import arrow_scalar
 from tidemill.expressions.bound import BoundCall
 from tidemill.expressions.functions import values as meanings
 from tidemill.expressions.functions.patterns import like_to_re2
@@ -47,13 +48,13 @@ def _length(bound: BoundCall) -> Apply:
 
 
 def _concat(_bound: BoundCall) -> Apply:
-    join, nothing = kernel("binary_join_element_wise", pc.JoinOptions("emit_null")), pa.scalar("")
+    join, nothing = kernel("binary_join_element_wise", pc.JoinOptions("emit_null")), arrow_scalar("", pa.string())
     return lambda *values: join(*values, nothing)
 
 
 def _concat_ws(_bound: BoundCall) -> Apply:
     join, none, every = kernel("binary_join_element_wise", pc.JoinOptions("skip")), kernel("is_null"), kernel("and")
-    choose, nothing = kernel("if_else"), pa.scalar("")
+    choose, nothing = kernel("if_else"), arrow_scalar("", pa.string())
 
     def apply(separator: Any, *values: Any) -> Any:
         # Arrow leaves out rows without any string.
@@ -92,7 +93,7 @@ def _repeat(bound: BoundCall) -> Apply:
     def apply(value: pa.Array, _times: Any) -> pa.Array:
         if times > 1 and (pc.max(length(value)).as_py() or 0) * times > LONGEST_TEXT:
             raise FailureError(bound, TOO_LONG)
-        return compute(value, pa.scalar(times))
+        return compute(value, arrow_scalar(times, pa.int64()))
 
     return apply
 
@@ -142,7 +143,7 @@ def _locate(bound: BoundCall) -> Apply:
     def apply(_part: Any, value: pa.Array, _start: Any) -> pa.Array:
         # Arrow counts in bytes.
         if start == 1 and part and pc.all(is_ascii(value)).as_py() is not False:
-            return pc.add(first(value), pa.scalar(1, pa.int32()))
+            return pc.add(first(value), arrow_scalar(1, pa.int32()))
         return by_distinct(value, find, pa.int32())
 
     return apply

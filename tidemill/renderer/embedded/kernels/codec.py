@@ -17,8 +17,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import (
+    bool_array,
+    int64_array,
+    numbers_of,
+    plain_array,
+    text_array,
+    truths_of,
+    value_array,
+)
 from tidemill.boundary.list_columns import list_array, list_parts, struct_array
-from tidemill.boundary.results import int64_array, plain_array
 from tidemill.boundary.rows import Batch
 from tidemill.boundary.values import NAN
 from tidemill.expressions.functions.date_values import EPOCH, EPOCH_UTC, time_of, whole_micros
@@ -86,7 +94,7 @@ def encode(
     k = len(schema)
     if kept is not None and len(batch) <= _LONG:
         assert not isinstance(batch, list)
-        batch, kept = batch.filter(pa.array(kept)), None
+        batch, kept = batch.filter(bool_array(kept)), None
     n = len(batch) if kept is None else int(np.count_nonzero(kept))
     updates: UpdateArray = zeros((k + more_rows, n))  # zeros that nobody writes take no memory
     if isinstance(batch, list) and len(batch) <= FEW:
@@ -97,7 +105,7 @@ def encode(
                 codes[:] = [NULL if v is None else code_of(v) for v in column]
         return updates
     if isinstance(batch, list):
-        columns = [pa.array(c, f.dtype.arrow) for c, f in zip(zip(*batch, strict=True), schema, strict=True)]
+        columns = [value_array(c, f.dtype.arrow) for c, f in zip(zip(*batch, strict=True), schema, strict=True)]
     else:
         columns = batch.columns
     long: list[_Column] = []
@@ -105,7 +113,7 @@ def encode(
         if len(batch) > _LONG and not field.dtype.is_nested and not is_long_decimal(field.dtype):
             long.append(_Column(codes, column, field.dtype, interner, kept))
         else:
-            codes[:] = encode_column(column if kept is None else column.filter(pa.array(kept)), field.dtype, interner)
+            codes[:] = encode_column(column if kept is None else column.filter(bool_array(kept)), field.dtype, interner)
     _write_long(long, len(batch))
     return updates
 
@@ -137,7 +145,7 @@ def _encoded(given: _Column) -> list[pa.DictionaryArray]:
     """Write a long column as codes, a part at a time; return what is to be interned, value by value, instead."""
     column, kept, first, done = given.column, given.kept, 0, 0
     if kept is not None and is_interned(given.dtype):
-        column = column.filter(pa.array(kept))
+        column = column.filter(bool_array(kept))
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     if is_interned(given.dtype):
         return [c if isinstance(c, pa.DictionaryArray) else c.dictionary_encode() for c in chunks]
@@ -177,7 +185,7 @@ def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: In
     """Return an Arrow column as codes."""
     if isinstance(column, pa.ChunkedArray):
         one = column.num_chunks == 1  # the usual case, and joining one chunk would copy it
-        column = column.chunk(0) if one else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+        column = column.chunk(0) if one else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
     if dtype.is_nested:
         return _encode_nested(column, dtype, interner)
     if is_interned(dtype):
@@ -189,7 +197,7 @@ def _plain_codes(column: pa.Array, dtype: DType, interner: Interner) -> Ints:
     """Return an Arrow column as codes that need no interner, but for large decimals of long types."""
     codes = _encode_decimals(column, dtype, interner) if dtype.is_decimal else _ENCODE_ARROW[dtype.name](column, dtype)
     if column.null_count:
-        codes = np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, codes)
+        codes = np.where(truths_of(column.is_null()), NULL, codes)
     return codes
 
 
@@ -205,20 +213,18 @@ def decode_column(codes: Ints, dtype: DType, interner: Interner, *, known: bool 
     if known and dtype.name in _SIMPLE:
         arrow_type, plain = _SIMPLE[dtype.name]
         return plain_array(arrow_type, plain(codes))
-    null = None if known else codes == NULL
-    mask = null if null is not None and np.count_nonzero(null) else None
     if dtype.is_nested:
         return _decode_nested(codes, codes == NULL, dtype, interner)
-    if is_interned(dtype) and len(codes) > _MANY:
-        one, owner = numbered(codes[None])
-        if len(one) * _OFTEN < len(codes):
-            return decode_column(codes.take(one), dtype, interner).take(pa.array(owner))
+    null = None if known else codes == NULL
+    mask = null if null is not None and np.count_nonzero(null) else None
     if is_interned(dtype):
-        objects = interner.objects(codes if mask is None else np.where(mask, 0, codes)) if len(interner) else codes
-        return pa.array(objects if len(interner) else [None] * len(codes), dtype.arrow, mask=mask, from_pandas=False)
+        return _decode_interned(codes, mask, dtype, interner)
     if dtype.is_decimal:
         return long_decimals.decimal_array(codes, mask, dtype.arrow, interner if is_long_decimal(dtype) else None)
-    return _DECODE_ARROW[dtype.name](codes, mask)
+    if dtype.name == "bool":
+        return bool_array(codes.astype(np.bool_), mask)
+    arrow_type, plain = _SIMPLE[dtype.name]
+    return plain_array(arrow_type, plain(codes), mask)
 
 
 def decode_rows(schema: Schema, codes: Codes, interner: Interner) -> list[tuple[Any, ...]]:
@@ -377,11 +383,8 @@ def _of_dictionary(encoded: pa.DictionaryArray, numbers: Ints) -> Ints:
     indices = encoded.indices
     if not len(numbers):
         return np.full(len(encoded), NULL, np.int64)
-    if not indices.null_count:
-        found: Ints = numbers.take(indices.to_numpy())
-        return found
-    codes: Ints = numbers.take(indices.fill_null(0).to_numpy())
-    return np.where(indices.is_null().to_numpy(zero_copy_only=False), NULL, codes)
+    codes: Ints = numbers.take(numbers_of(indices))
+    return np.where(truths_of(indices.is_null()), NULL, codes) if indices.null_count else codes
 
 
 def _encode_nested(column: pa.Array, dtype: DType, interner: Interner) -> Ints:
@@ -394,7 +397,22 @@ def _encode_nested(column: pa.Array, dtype: DType, interner: Interner) -> Ints:
         fields = zip(column.flatten(), dtype.inner, strict=True)
         objects = list(zip(*(encode_column(c, of, interner).tolist() for c, of in fields), strict=True))
     found = interner.numbers(objects)
-    return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, found) if column.null_count else found
+    return np.where(truths_of(column.is_null()), NULL, found) if column.null_count else found
+
+
+def _decode_interned(codes: Ints, null: Bools | None, dtype: DType, interner: Interner) -> pa.Array:
+    if len(codes) > _MANY:
+        one, owner = numbered(codes[None])
+        if len(one) * _OFTEN < len(codes):
+            return decode_column(codes.take(one), dtype, interner).take(int64_array(owner))
+    if not len(interner):
+        return pa.nulls(len(codes), dtype.arrow)
+    objects = interner.objects(codes if null is None else np.where(null, 0, codes))
+    if dtype.name == "string":
+        if null is not None:
+            objects[null] = ""
+        return text_array(objects.tolist(), null)
+    return pa.array(objects, dtype.arrow, mask=null, from_pandas=False)
 
 
 def _decode_nested(codes: Ints, null: Bools, dtype: DType, interner: Interner) -> pa.Array:
@@ -415,13 +433,11 @@ def _decode_nested(codes: Ints, null: Bools, dtype: DType, interner: Interner) -
 def _integers(column: pa.Array, storage: pa.DataType) -> Ints:
     """Return the values of a column of plain integers, zeros for nulls."""
     plain = column.view(storage) if column.type != storage else column
-    values: Ints = (plain.fill_null(0) if plain.null_count else plain).to_numpy(zero_copy_only=False)
-    return values.astype(np.int64, copy=False)
+    return numbers_of(plain).astype(np.int64, copy=False)
 
 
 def _encode_floats(column: pa.Array, _: DType) -> Ints:
-    values = (column.fill_null(0.0) if column.null_count else column).to_numpy(zero_copy_only=False)
-    return float_codes(values)
+    return float_codes(numbers_of(column))
 
 
 def float_codes(values: Any) -> Ints:
@@ -461,25 +477,13 @@ _MICROS: Final = {t.name: t.arrow for t in (TIMESTAMP, TIMESTAMPTZ, TIME, INTERV
 """Types of which codes are microseconds."""
 
 
-def _viewed(kind: pa.DataType) -> Callable[[Ints, Any], pa.Array]:
-    return lambda codes, mask: pa.array(codes, mask=mask).view(kind)
-
-
 _ENCODE_ARROW: Final[dict[str, Callable[[pa.Array, DType], Ints]]] = {
     "int64": lambda c, _: _integers(c, pa.int64()),
     "int32": lambda c, _: _integers(c, pa.int32()),
     "float64": _encode_floats,
-    "bool": lambda c, _: _integers(c.cast(pa.int8()), pa.int8()),
+    "bool": lambda c, _: truths_of(c).astype(np.int64),
     "date": lambda c, _: _integers(c, pa.int32()),
     **dict.fromkeys(_MICROS, lambda c, _: _integers(c, pa.int64())),
-}
-_DECODE_ARROW: Final[dict[str, Callable[[Ints, Any], pa.Array]]] = {
-    "int64": lambda c, mask: int64_array(c) if mask is None else pa.array(c, mask=mask),
-    "int32": lambda c, mask: pa.array(c.astype(np.int32), mask=mask),
-    "float64": lambda c, mask: pa.array(float_values(c), mask=mask, from_pandas=False),
-    "bool": lambda c, mask: pa.array(c.astype(np.bool_), mask=mask),
-    "date": lambda c, mask: pa.array(c.astype(np.int32), mask=mask).view(pa.date32()),
-    **{name: _viewed(kind) for name, kind in _MICROS.items()},
 }
 _SIMPLE: Final[dict[str, tuple[pa.DataType, Callable[[Ints], Any]]]] = {
     "int64": (pa.int64(), lambda c: c),
@@ -488,4 +492,4 @@ _SIMPLE: Final[dict[str, tuple[pa.DataType, Callable[[Ints], Any]]]] = {
     "int32": (pa.int32(), lambda c: c.astype(np.int32)),
     "date": (pa.date32(), lambda c: c.astype(np.int32)),
 }
-"""Types of Arrow whose arrays are what codes are turned into here, where none is NULL."""
+"""Types of Arrow whose arrays are what codes are turned into here."""

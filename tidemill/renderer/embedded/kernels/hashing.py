@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import int64_array, numbers_of, truths_of
 from tidemill.boundary.list_columns import list_parts
 
 SEED: Final = 42
@@ -44,19 +45,19 @@ def xxhash64_columns(columns: Sequence[pa.Array], seed: int = SEED) -> np.ndarra
 def _seen(column: pa.Array, seeds: _Hashes) -> _Hashes:
     """Return the hashes with one more column, NULL leaving them as they were."""
     found = _column(column, seeds)
-    return np.where(column.is_null().to_numpy(zero_copy_only=False), seeds, found) if column.null_count else found
+    return np.where(truths_of(column.is_null()), seeds, found) if column.null_count else found
 
 
 def _column(column: pa.Array, seeds: _Hashes) -> _Hashes:  # noqa: PLR0911 - one line a type
     kind, t = column.type, pa.types
     if t.is_boolean(kind):
-        return hash_int(_filled(column.cast(pa.int8())).astype(np.uint64), seeds)
+        return hash_int(numbers_of(column.cast(pa.int8())).astype(np.uint64), seeds)
     if t.is_int32(kind) or t.is_date32(kind):
-        return hash_int(_filled(column.view(pa.int32())).view(np.uint32).astype(np.uint64), seeds)
+        return hash_int(numbers_of(column.view(pa.int32())).view(np.uint32).astype(np.uint64), seeds)
     if t.is_int64(kind) or t.is_timestamp(kind) or t.is_time64(kind) or t.is_duration(kind):
-        return hash_long(_filled(column.view(pa.int64())).view(np.uint64), seeds)
+        return hash_long(numbers_of(column.view(pa.int64())).view(np.uint64), seeds)
     if t.is_float64(kind):
-        return hash_long(float_bits(_filled(column)), seeds)
+        return hash_long(float_bits(numbers_of(column)), seeds)
     if t.is_decimal128(kind):
         return _hash_decimal(column, seeds)
     if t.is_large_string(kind) or t.is_large_binary(kind):
@@ -69,13 +70,6 @@ def _column(column: pa.Array, seeds: _Hashes) -> _Hashes:  # noqa: PLR0911 - one
         return functools.reduce(lambda hashes, field: _seen(field, hashes), column.flatten(), seeds)
     msg = f"no hash for columns of {kind}"
     raise TypeError(msg)
-
-
-def _filled(column: pa.Array) -> np.ndarray[Any, Any]:
-    """Return a column's values, with zeros for NULL."""
-    whole = column.fill_null(pa.scalar(0, column.type)) if column.null_count else column
-    values: np.ndarray[Any, Any] = whole.to_numpy(zero_copy_only=False)
-    return values
 
 
 def float_bits(values: np.ndarray[Any, Any]) -> _Hashes:
@@ -144,7 +138,7 @@ def _hash_lists(column: pa.Array, seeds: _Hashes) -> _Hashes:
     starts, hashes = lengths.cumsum() - lengths, seeds.copy()
     for place in range(int(lengths.max(initial=0))):
         rows = np.flatnonzero(lengths > place)
-        hashes[rows] = _seen(values.take(pa.array(starts[rows] + place)), hashes[rows])
+        hashes[rows] = _seen(values.take(int64_array(starts[rows] + place)), hashes[rows])
     return hashes
 
 
@@ -157,7 +151,7 @@ def _hash_texts(column: pa.Array, seeds: _Hashes) -> _Hashes:
     values = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if data is not None else np.zeros(0, np.uint8)
     lengths = np.diff(ends)
     if column.null_count:
-        lengths[column.is_null().to_numpy(zero_copy_only=False)] = 0
+        lengths[truths_of(column.is_null())] = 0
     return _hash_bytes(values, ends[:-1] - ends[0], lengths, seeds)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import truths_of
 from tidemill.renderer.embedded.kernels.interner import SHORT, Interner, is_large, number_of
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 
@@ -107,7 +108,7 @@ def encode_column(column: pa.Array, interner: Interner | None) -> Ints:
     if len(codes) and (high.min() < -1 or high.max() > 0 or not np.array_equal(above, high)):
         large = (above != high) | (high < -1) | (high > 0)
         if column.null_count:
-            large &= column.is_valid().to_numpy(zero_copy_only=False)
+            large &= truths_of(column.is_valid())
         places = large.nonzero()[0]
         lows = low.take(places).view(np.uint64).tolist()
         values = [(h << _WORD) + rest for h, rest in zip(high.take(places).tolist(), lows, strict=True)]

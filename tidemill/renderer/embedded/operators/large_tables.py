@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import truths_of
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Filter, Input, Map, Node
 from tidemill.dataflow.passes.columns import columns_read
@@ -97,7 +98,7 @@ class EarlyFilter:
             passed = self._predicate(batch.columns, n)
             if passed.null_count:
                 passed = passed.fill_null(False)
-            kept[done : done + n] = passed.to_numpy(zero_copy_only=False)
+            kept[done : done + n] = truths_of(passed)
             done += n
         return kept
 

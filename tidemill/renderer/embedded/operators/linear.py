@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import truths_of
 from tidemill.dataflow.lattice import shown
 from tidemill.dataflow.nodes import (
     Concat,
@@ -337,7 +338,7 @@ class FilterOperator(_ExpressionOperator):
             raise self.failed(error, updates[:, part]) from None
         if passed.null_count:
             passed = passed.fill_null(False)
-        mask: Bools = passed.to_numpy(zero_copy_only=False)
+        mask: Bools = truths_of(passed)
         return mask
 
 
