@@ -324,6 +324,10 @@ def test_a_narrow_cell_has_its_panel_below_and_a_change_of_size_fits_anew(chromi
     main, aside = (opened.page.locator(f"{part}").bounding_box() for part in ("main", "aside"))
     assert main["width"] == 332
     assert aside["y"] >= main["y"] + main["height"]
+    opened.keys("t")
+    assert opened.page.locator("main").bounding_box()["width"] == 332, "with the table too"
+    assert opened.page.locator(".times output").bounding_box()["x"] + 20 < 332
+    opened.keys("t")
     opened.page.set_viewport_size({"width": 1300, "height": 800})
     opened.page.wait_for_function("!document.querySelector('.tidemill').classList.contains('narrow')")
     opened.page.wait_for_function(

@@ -100,7 +100,7 @@ function picture(canvas, map, data, tree, told) {
     if (tree.isChip(id)) return { width: Math.round(Math.min(WIDEST, widthOf(titleOf(id), 11) + 20)), height: 20, label };
     const group = groups.get(id);
     const [title, ...others] = linesOf(id, painted?.figuresOf(id));
-    const wide = Math.max(widthOf(title, 17, true) + (group ? 34 : 20), Math.min(180, Math.max(0, ...others.map((t) => widthOf(t, 11) + 20))));
+    const wide = Math.max(widthOf(title, 22, true) + 24, Math.min(180, Math.max(0, ...others.map((t) => widthOf(t, 11) + 20))));
     const height = 34 + 14 * ((group && !group.ends.length && group.result === null ? 1 : 2) + (hasFigures ? 1 : 0));
     return { width: Math.round(Math.max(hasFigures ? 130 : 100, Math.min(WIDEST, wide))), height, label };
   }
@@ -141,14 +141,15 @@ function picture(canvas, map, data, tree, told) {
     let y = box.y + (high - (big * 1.2 + (fits - 1) * small * 1.27)) / 2 / scale + big / scale;
     for (let i = 0; i < Math.max(fits, box.texts.length); i++) {
       const size = i ? small : big;
-      const text = i < fits ? clipped(lines[i], size, wide - 10 - (i || !isGroup ? 0 : 16), !i && !tree.isChip(id)) : "";
+      const beside = isGroup && i === fits - 1 ? 16 : 0; // of the sign that opens it
+      const text = i < fits ? clipped(lines[i], size, wide - 10 - beside, !i && !tree.isChip(id)) : "";
       if (!box.texts[i]) box.texts[i] = make("text", { class: i ? "quiet" : tree.isChip(id) ? "chip" : "name", "text-anchor": "middle" }, box.group);
-      place(box.texts[i], text, box.x + box.width / 2 - (i || !isGroup ? 0 : 6 / scale), y, size / scale);
+      place(box.texts[i], text, box.x + (box.width - beside / 2 / scale) / 2, y, size / scale);
       y += (small * 1.27) / scale;
     }
     if (box.more) {
       const size = Math.max(LEAST_LETTERS, 13 * scale);
-      place(box.more.firstElementChild, wide > 40 && high > size ? "+" : "", box.x + box.width - 9 / Math.max(scale, 0.6), box.y + (size * 1.1) / scale, size / scale);
+      place(box.more.firstElementChild, wide > 40 && high > size ? "+" : "", box.x + box.width - 9 / Math.max(scale, 0.6), box.y + box.height - 5 / scale, size / scale);
     }
   }
 

@@ -304,5 +304,5 @@ function viewOf(canvas, map, told) {
     cancelAnimationFrame(gliding);
   }
 
-  return { show, moveTo, glideTo, zoom, fit, fitted, fitting, bring, bringAll, mark, room, stop, now: () => view };
+  return { show, moveTo, zoom, fit, fitted, fitting, bring, bringAll, mark, room, stop, now: () => view };
 }
