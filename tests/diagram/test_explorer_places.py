@@ -32,21 +32,41 @@ def chromium():
         yield found
 
 
+JUPYTER = ("data-jp-theme-light", "--jp-layout-color0", "--jp-layout-color1", "--jp-ui-font-color0")
+CODE = (
+    "data-vscode-theme-kind",
+    "--vscode-editor-background",
+    "--vscode-sideBar-background",
+    "--vscode-editor-foreground",
+)
 HOSTS = [
-    ("data-jp-theme-light", "true", False),
-    ("data-jp-theme-light", "false", True),
-    ("data-vscode-theme-kind", "vscode-light", False),
-    ("data-vscode-theme-kind", "vscode-dark", True),
-    ("data-vscode-theme-kind", "vscode-high-contrast", True),
-    ("data-vscode-theme-kind", "vscode-high-contrast-light", False),
+    (JUPYTER, "true", ("white", "white", "rgba(0, 0, 0, 1)"), False),
+    (JUPYTER, "false", ("#111111", "#212121", "rgba(255, 255, 255, 1)"), True),
+    (CODE, "vscode-light", ("#ffffff", "#f8f8f8", "#3b3b3b"), False),
+    (CODE, "vscode-dark", ("#1f1f1f", "#181818", "#cccccc"), True),
+    (CODE, "vscode-high-contrast", ("#000000", "#000000", "#ffffff"), True),
+    (CODE, "vscode-high-contrast-light", ("#ffffff", "#ffffff", "#292929"), False),
 ]
+"""How hosts say which theme they have, its name, the colours that it gives, and whether it is a dark one."""
 
 
-@pytest.mark.parametrize(("says", "theme", "is_dark"), HOSTS)
-def test_the_theme_of_what_it_is_in_is_taken_whatever_the_system_says(chromium, tmp_path, says, theme, is_dark):
-    html = joins(1).to_html().replace("<body>", f'<body {says}="{theme}">')
+def texts_stand_out(opened):
+    boxes = ("--plain", "--end", "--state", "--variable", "--feedback", "--border", "--group")
+    pairs = [(ink, ground) for ink in ("--box", "--boxsoft") for ground in boxes]
+    inks = ("--ink", "--soft", "--active", "--passed", "--waits", "--holds")
+    pairs += [(ink, ground) for ink in inks for ground in ("--ground", "--panel")]
+    for pair in pairs:
+        assert opened.page.evaluate(CONTRAST, pair) >= 4.5, pair
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_theme_of_what_it_is_in_is_taken_whatever_the_system_says(chromium, tmp_path, host):
+    (says, *names), theme, colours, is_dark = host
+    style = "; ".join(f"{name}: {colour}" for name, colour in zip(names, colours, strict=True))
+    html = joins(1).to_html().replace("<body>", f'<body {says}="{theme}" style="{style}">')
     opened = Opened(chromium, html, tmp_path, color_scheme="light" if is_dark else "dark")
     assert ("dark" in opened.page.locator("#explorer").get_attribute("class").split()) is is_dark
+    texts_stand_out(opened)
     assert not opened.page.locator("[data-do=dark]").is_visible(), "the other theme's colours would be on this one's"
 
 
@@ -93,15 +113,7 @@ def test_on_paper_there_is_the_whole_picture_in_dark_on_light_above_what_is_know
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_stand_out_and_everything_that_is_pressed_has_a_name(chromium, tmp_path, scheme):
     opened = Opened(chromium, joins(2).to_html(), tmp_path, color_scheme=scheme)
-    grounds = ("--plain", "--end", "--state", "--variable", "--feedback", "--border", "--group")
-    pairs = [(ink, ground) for ink in ("--box", "--boxsoft") for ground in grounds]
-    pairs += [
-        (ink, g)
-        for ink in ("--ink", "--soft", "--active", "--passed", "--waits", "--holds")
-        for g in ("--ground", "--panel")
-    ]
-    for pair in pairs:
-        assert opened.page.evaluate(CONTRAST, pair) >= 4.5, pair
+    texts_stand_out(opened)
     opened.keys("t")
     assert opened.page.evaluate(NAMELESS) == []
 
