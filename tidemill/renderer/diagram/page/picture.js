@@ -97,7 +97,7 @@ function picture(canvas, map, data, tree, told) {
   function sizeOf(id) {
     if (typeof id === "string") return { width: 8, height: 8, label: 0 };
     const label = hasFigures ? 34 : 0;
-    if (tree.isChip(id)) return { width: Math.round(Math.min(WIDEST, widthOf(titleOf(id), 11) + 20)), height: 20, label };
+    if (tree.isChip(id)) return { width: Math.round(Math.min(WIDEST, widthOf(titleOf(id), 15) + 16)), height: 20, label };
     const group = groups.get(id);
     const [title, ...others] = linesOf(id, painted?.figuresOf(id));
     const wide = Math.max(widthOf(title, 22, true) + 24, Math.min(180, Math.max(0, ...others.map((t) => widthOf(t, 11) + 20))));
