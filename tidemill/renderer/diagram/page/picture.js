@@ -97,7 +97,7 @@ function picture(canvas, map, data, tree, told) {
   function sizeOf(id) {
     if (typeof id === "string") return { width: 8, height: 8, label: 0 };
     const label = hasFigures ? 34 : 0;
-    if (tree.isChip(id)) return { width: Math.round(Math.min(WIDEST, widthOf(titleOf(id), 15) + 16)), height: 20, label };
+    if (tree.isChip(id)) return { width: Math.round(Math.min(WIDEST, widthOf(titleOf(id), 22) + 16)), height: 23, label };
     const group = groups.get(id);
     const [title, ...others] = linesOf(id, painted?.figuresOf(id));
     const wide = Math.max(widthOf(title, 22, true) + 24, Math.min(180, Math.max(0, ...others.map((t) => widthOf(t, 11) + 20))));
@@ -135,8 +135,8 @@ function picture(canvas, map, data, tree, told) {
     const big = tree.isChip(id) ? Math.max(LEAST_LETTERS, 11 * scale) : Math.max(LEAST_LETTERS, 13 * scale);
     const small = Math.max(LEAST_LETTERS, 11 * scale);
     const room = tree.isChip(id) ? high : high - 4;
-    let fits = room < big ? 0 : 1 + Math.floor((room - big * 1.3) / (small * 1.27));
-    fits = Math.max(0, Math.min(fits, lines.length));
+    let fits = room < big ? 0 : 1 + Math.max(0, Math.floor((room - big * 1.3) / (small * 1.27)));
+    fits = Math.min(fits, lines.length);
     const isGroup = groups.has(id);
     let y = box.y + (high - (big * 1.2 + (fits - 1) * small * 1.27)) / 2 / scale + big / scale;
     for (let i = 0; i < Math.max(fits, box.texts.length); i++) {
@@ -226,7 +226,7 @@ function picture(canvas, map, data, tree, told) {
       return;
     }
     const [o, g] = [operators.get(id), groups.get(id)];
-    const role = g ? `group ${g.kind}${g.ends.length === g.all.length ? " end" : ""}` : o.role;
+    const role = g ? `group ${g.kind}${g.ends.length === g.all.length || (g.kind === "call" && g.ends.length) ? " end" : ""}` : o.role;
     const group = make("g", { class: `operator ${role}`, "data-id": id, tabindex: 0, role: "button" }, parent);
     if (g) {
       group.setAttribute("aria-expanded", "false");
