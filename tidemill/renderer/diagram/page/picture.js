@@ -97,7 +97,7 @@ function picture(canvas, map, data, tree, told) {
   function sizeOf(id) {
     if (typeof id === "string") return { width: 8, height: 8, label: 0 };
     const label = hasFigures ? 34 : 0;
-    if (tree.isChip(id)) return { width: Math.round(Math.min(WIDEST, widthOf(titleOf(id), 22) + 16)), height: 23, label };
+    if (tree.isChip(id)) return { width: Math.round(Math.min(WIDEST, widthOf(titleOf(id), 23) + 24)), height: 23, label };
     const group = groups.get(id);
     const [title, ...others] = linesOf(id, painted?.figuresOf(id));
     const wide = Math.max(widthOf(title, 22, true) + 24, Math.min(180, Math.max(0, ...others.map((t) => widthOf(t, 11) + 20))));
@@ -138,7 +138,7 @@ function picture(canvas, map, data, tree, told) {
     let fits = room < big ? 0 : 1 + Math.max(0, Math.floor((room - big * 1.3) / (small * 1.27)));
     fits = Math.min(fits, lines.length);
     const isGroup = groups.has(id);
-    let y = box.y + (high - (big * 1.2 + (fits - 1) * small * 1.27)) / 2 / scale + big / scale;
+    let y = box.y + (high - (big * 1.28 + (fits - 1) * small * 1.27)) / 2 / scale + big / scale;
     for (let i = 0; i < Math.max(fits, box.texts.length); i++) {
       const size = i ? small : big;
       const beside = isGroup && i === fits - 1 ? 16 : 0; // of the sign that opens it
