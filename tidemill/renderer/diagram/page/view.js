@@ -1,7 +1,7 @@
 // What is seen of a picture: dragged, zoomed, thrown, brought into view; and a small map of the whole.
 //
-// viewOf(canvas, map, told) moves what `show` is given; `told.moved(scale)` hears of each scale, `told.clicked(target,
-// twice)` of clicks. Zooming by a wheel is to where the pointer is.
+// viewOf(canvas, map, told) moves what `show` is given; `told.moved(scale)` hears of each scale but those that
+// are only passed, `told.clicked(target)` of clicks. Zooming by a wheel is to where the pointer is.
 
 const LEAST = 0.03;
 const FARTHEST = 0.2; // the scale to which it moves out by itself
@@ -69,12 +69,11 @@ function viewOf(canvas, map, told) {
     return measured;
   }
 
-  function moveTo(next) {
-    const isScaled = next.scale !== view.scale;
+  function moveTo(next, isPassing = false) {
     view = next;
     if (!scene) return;
     set(scene, { transform: `translate(${round1(view.x)} ${round1(view.y)}) scale(${Math.round(view.scale * 1e4) / 1e4})` });
-    if (isScaled) told.moved(view.scale);
+    if (!isPassing) told.moved(view.scale);
     moveFrame();
   }
 
@@ -90,8 +89,9 @@ function viewOf(canvas, map, told) {
       const t = Math.min(1, (now - begun) / 180);
       const part = 1 - (1 - t) ** 3;
       const between = (a, b) => a + (b - a) * part;
-      moveTo(t === 1 ? next : { x: between(from.x, next.x), y: between(from.y, next.y), scale: between(from.scale, next.scale) });
-      if (t < 1) gliding = requestAnimationFrame(on);
+      const isPassing = t < 1;
+      moveTo(isPassing ? { x: between(from.x, next.x), y: between(from.y, next.y), scale: between(from.scale, next.scale) } : next, isPassing);
+      if (isPassing) gliding = requestAnimationFrame(on);
     };
     gliding = requestAnimationFrame(on);
   }
