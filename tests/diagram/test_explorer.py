@@ -315,7 +315,7 @@ def test_a_widget_that_is_gone_plays_no_more(chromium, tmp_path):
     )
     opened.page.evaluate(IN_A_NOTEBOOK, run._data())
     opened.page.locator("[data-do=play]").click()
-    assert opened.page.evaluate("window.wanted") == 4
+    assert opened.page.evaluate("window.wanted") == 6
     opened.page.evaluate("window.gone()")
     assert opened.page.evaluate("window.wanted") == 0
     assert opened.complaints == []

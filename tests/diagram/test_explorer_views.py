@@ -1,10 +1,8 @@
-"""What a reader sees of the explorer: boxes that open, letters that can be read, what has work, lists, times, themes."""
-
-import xml.etree.ElementTree as ET
+"""What a reader sees of the explorer: boxes that open, letters that can be read, what has work, lists, times."""
 
 import pytest
 from support.browser import Opened, browser
-from support.pictures import FLOWS, boxes_of, inside, large, left_joins, overlap, overlapping, random_flow, ways_of
+from support.pictures import FLOWS, boxes_of, inside, joins, large, overlap, overlapping, random_flow, ways_of
 
 import tidemill as tm
 from tidemill.notebook.explorer import answer
@@ -23,22 +21,6 @@ OUTSIDE = """() => { const c = document.querySelector('.canvas').getBoundingClie
         return r.left < c.left - 1 || r.right > c.right + 1 || r.top < c.top - 1 || r.bottom > c.bottom + 1;
     }).length; }"""
 """How many boxes with work are not in view, or not as a whole."""
-NAMELESS = """() => [...document.querySelectorAll('button, input, [role=button]')].filter(e =>
-    !(e.getAttribute('aria-label') || e.textContent.trim() || e.title)).map(e => e.outerHTML)"""
-CONTRAST = """([ink, ground]) => {
-    const made = document.createElement('i');
-    document.querySelector('.tidemill').appendChild(made);
-    const light = (name) => {
-        made.style.color = `var(${name})`;
-        const [r, g, b] = getComputedStyle(made).color.match(/[\\d.]+/g).map(v => v / 255)
-            .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-    };
-    const [a, b] = [light(ink), light(ground)].sort((x, y) => y - x);
-    return (a + 0.05) / (b + 0.05);
-}"""
-
-
 DRAWN = """() => {
     const boxes = [...document.querySelectorAll('.operator .body')].map(r => `<g>${r.outerHTML}</g>`);
     const ways = [...document.querySelectorAll('.edge .line')].map(p => `<path fill="none" d="${p.getAttribute('d')}"/>`);
@@ -73,19 +55,6 @@ WAYS = """() => {
 def chromium():
     with browser() as found:
         yield found
-
-
-def joins(count=6):
-    run = left_joins(count).start()
-    run.log_events()
-    for i in range(count):
-        run.insert(f"dim{i}", [(j, f"n{j}") for j in range(3)])
-    run.insert("facts", [(k, *[k % 4] * count) for k in range(8)])
-    run.advance()
-    run.delete("dim0", [(1, "n1")])
-    run.insert("dim0", [(1, "another")])
-    run.advance()
-    return run
 
 
 def corrected():
@@ -355,6 +324,10 @@ def test_a_narrow_cell_has_its_panel_below_and_a_change_of_size_fits_anew(chromi
     main, aside = (opened.page.locator(f"{part}").bounding_box() for part in ("main", "aside"))
     assert main["width"] == 332
     assert aside["y"] >= main["y"] + main["height"]
+    opened.keys("t")
+    assert opened.page.locator("main").bounding_box()["width"] == 332, "with the table too"
+    assert opened.page.locator(".times output").bounding_box()["x"] + 20 < 332
+    opened.keys("t")
     opened.page.set_viewport_size({"width": 1300, "height": 800})
     opened.page.wait_for_function("!document.querySelector('.tidemill').classList.contains('narrow')")
     opened.page.wait_for_function(
@@ -363,82 +336,6 @@ def test_a_narrow_cell_has_its_panel_below_and_a_change_of_size_fits_anew(chromi
     )
     middle = [x + width / 2 for x, _, width, _ in opened.rectangles(".canvas .body")]
     assert 300 < sum(middle) / len(middle) < 700, "in the middle of the new window"
-
-
-@pytest.mark.parametrize(("theme", "is_dark"), [("true", False), ("false", True)])
-def test_in_jupyterlab_its_theme_is_taken_whatever_the_system_says(chromium, tmp_path, theme, is_dark):
-    html = joins(1).to_html().replace("<body>", f'<body data-jp-theme-light="{theme}">')
-    scheme = "light" if is_dark else "dark"
-    opened = Opened(chromium, html, tmp_path, color_scheme=scheme)
-    assert ("dark" in opened.page.locator("#explorer").get_attribute("class").split()) is is_dark
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_texts_stand_out_and_everything_that_is_pressed_has_a_name(chromium, tmp_path, scheme):
-    opened = Opened(chromium, joins(2).to_html(), tmp_path, color_scheme=scheme)
-    grounds = ("--plain", "--end", "--state", "--variable", "--feedback", "--border", "--group")
-    pairs = [(ink, ground) for ink in ("--box", "--boxsoft") for ground in grounds]
-    pairs += [
-        (ink, g)
-        for ink in ("--ink", "--soft", "--active", "--passed", "--waits", "--holds")
-        for g in ("--ground", "--panel")
-    ]
-    for pair in pairs:
-        assert opened.page.evaluate(CONTRAST, pair) >= 4.5, pair
-    opened.keys("t")
-    assert opened.page.evaluate(NAMELESS) == []
-
-
-def test_what_is_seen_is_saved_as_svg_that_stands_alone(chromium, tmp_path):
-    opened = Opened(chromium, joins(2).to_html(), tmp_path)
-    with opened.page.expect_download() as found:
-        opened.page.locator("[data-do=svg]").click()
-    found.value.save_as(tmp_path / "saved.svg")
-    root = ET.fromstring((tmp_path / "saved.svg").read_text(encoding="utf-8"))
-    assert found.value.suggested_filename == "joins.svg"
-    texts = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text") if e.text]
-    assert "facts" in texts
-    assert all(e.get("fill") for e in root.iter("{http://www.w3.org/2000/svg}text"))
-    assert not [e for e in root.iter() if e.get("class")]
-    with opened.page.expect_download() as found:
-        opened.page.locator("[data-do=png]").click()
-    found.value.save_as(tmp_path / "saved.png")
-    assert (tmp_path / "saved.png").read_bytes()[1:4] == b"PNG"
-
-
-def test_long_and_unprintable_names_are_cut_between_letters_and_saved(chromium, tmp_path):
-    flow = tm.Dataflow("odd")
-    flow.output("\x01\x08ctl", flow.input("\U0001f600" * 60, {"i": "int64"}).filter("i > 1"))
-    opened = Opened(chromium, flow.to_html(), tmp_path)
-    opened.page.evaluate("explorer.openAll()")
-    cut = [t for t in opened.page.locator(".canvas text").all_text_contents() if "\U0001f600" in t]
-    assert cut
-    for text in cut:
-        assert set(text) <= set("\U0001f600… input")
-    for ending, begin in (("svg", b"<svg"), ("png", b"\x89PNG")):
-        with opened.page.expect_download() as found:
-            opened.page.locator(f"[data-do={ending}]").click()
-        found.value.save_as(tmp_path / f"saved.{ending}")
-        assert (tmp_path / f"saved.{ending}").read_bytes().startswith(begin)
-    texts = [e.text for e in ET.fromstring((tmp_path / "saved.svg").read_text(encoding="utf-8")).iter() if e.text]
-    assert any("\ufffd\ufffdctl" in text for text in texts)
-    assert opened.complaints == []
-
-
-@pytest.mark.parametrize(
-    ("ending", "fault", "said"),
-    [
-        ("svg", "XMLSerializer.prototype.serializeToString = () => { throw new Error('no room') }", "SVG: no room"),
-        ("png", "HTMLCanvasElement.prototype.toBlob = (f) => f(null)", "PNG: the browser makes no picture of "),
-        ("png", "XMLSerializer.prototype.serializeToString = () => '<svg'", "PNG: the browser does not draw its SVG"),
-    ],
-)
-def test_what_cannot_be_saved_is_said_not_to_be(chromium, tmp_path, ending, fault, said):
-    opened = Opened(chromium, FLOWS["plain"]().to_html(), tmp_path)
-    opened.page.evaluate(f"() => {{ {fault}; }}")
-    opened.page.locator(f"[data-do={ending}]").click()
-    assert f"cannot be saved as {said}" in opened.page.locator("aside [role=alert]").inner_text()
-    assert opened.complaints == []
 
 
 def focused(opened):
@@ -592,3 +489,35 @@ def test_what_is_thrown_goes_on_for_a_while(chromium, tmp_path):
         }"""
     )
     opened.page.wait_for_function("document.querySelector('.canvas > g').getAttribute('transform') !== window.released")
+
+
+TOUCHED = """(moment) => {
+    const heard = new MutationObserver(() => {});
+    const all = {subtree: true, attributes: true, childList: true, characterData: true};
+    for (const part of document.querySelectorAll("main > svg")) heard.observe(part, all);
+    explorer.goTo(moment);
+    return heard.takeRecords().map(({ target }) =>
+        Number((target.closest ? target : target.parentElement).closest("[data-id]")?.dataset.id ?? -1));
+}"""
+"""The boxes of which a step sets or writes something, or -1 for what is of no box; each as often as it is done."""
+
+
+def test_a_step_touches_nothing_of_operators_without_work_before_and_after(chromium, tmp_path):
+    run = joins(3)
+    run.insert("dim0", [(7, "one more")])
+    run.advance()
+    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened.page.evaluate("explorer.openAll(); explorer.goTo(1)")
+    assert opened.page.evaluate(TOUCHED, 1) == []
+    works = run.events[1].operators.keys() | run.events[2].operators.keys()
+    touched = set(opened.page.evaluate(TOUCHED, 2))
+    assert touched - {-1} <= works < {n.id for n in run.graph.nodes}
+    assert run.graph.inputs["dim0"].id in touched
+
+
+def test_the_legend_stays_as_it_is_put_from_time_to_time(chromium, tmp_path):
+    opened = Opened(chromium, joins(1).to_html(), tmp_path)
+    assert opened.page.locator(".legend .swatch").first.is_visible()
+    opened.page.locator(".legend summary").click()
+    opened.page.evaluate("explorer.goTo(0)")
+    assert not opened.page.locator(".legend .swatch").first.is_visible()

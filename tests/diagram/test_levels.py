@@ -70,6 +70,15 @@ def by_name():
     return flow
 
 
+def test_what_is_arranged_for_a_loop_is_in_the_box_of_what_it_arranges():
+    graph = FLOWS["reachability"]().start().graph
+    whole, *groups = check(graph)
+    (flights,) = (g for g in groups if g.title == "flights")
+    assert [graph.nodes[i].kind for i in flights.operators] == ["Input", "Map", "Arrange"]
+    assert flights.result == graph.inputs["flights"].id
+    assert {graph.nodes[i].kind for i in whole.operators} == {"Input", "Output"}
+
+
 def test_a_call_is_one_box_called_as_users_wrote_it_with_its_line():
     groups = check(by_name().start().graph)
     assert [g.title for g in groups if g.kind == "call"] == ["left join customers", "group by name"]

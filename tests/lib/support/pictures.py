@@ -317,3 +317,17 @@ def _within(one, other):
     ax, ay, aw, ah = one
     bx, by, bw, bh = other
     return ax >= bx, ay >= by, ax + aw <= bx + bw, ay + ah <= by + bh
+
+
+def joins(count=6):
+    """A run of so many left joins, in which one row has changed."""
+    run = left_joins(count).start()
+    run.log_events()
+    for i in range(count):
+        run.insert(f"dim{i}", [(j, f"n{j}") for j in range(3)])
+    run.insert("facts", [(k, *[k % 4] * count) for k in range(8)])
+    run.advance()
+    run.delete("dim0", [(1, "n1")])
+    run.insert("dim0", [(1, "another")])
+    run.advance()
+    return run

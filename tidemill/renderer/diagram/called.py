@@ -41,7 +41,7 @@ def operator_title(node: Node) -> str:
 
 def call_title(graph: Graph, call: Sequence[Node]) -> str:
     """Return what to call a call, of its operators."""
-    own = [n for n in call if not isinstance(n, nodes.Arrange) and n.part_of != "Arrange"]
+    own = [n for n in call if not _only_arranges(n)]
     told = next((n for n in reversed(own) if n.call is not None), None)
     main = told or next((n for n in reversed(own) if not isinstance(n, nodes.Map)), result_of(graph, call))
     if main.call is not None:
@@ -62,10 +62,13 @@ def call_word(graph: Graph, call: Sequence[Node]) -> str:
 
 
 def result_of(graph: Graph, call: Sequence[Node]) -> Node:
-    """Return the operator of a call whose rows others read; the last of them where there are several."""
+    """Return the operator of a call whose rows others read, arranged or not; the last of several."""
     inside = set(call)
     read = [n for n in call if any(reader not in inside for reader, _ in graph.consumers(n))]
-    return (read or [call[-1]])[-1]
+    result = (read or [call[-1]])[-1]
+    while _only_arranges(result) and result.inputs[0] in inside:
+        result = result.inputs[0]
+    return result
 
 
 def _join_title(kind: str, does: str, call: Sequence[Node]) -> str:
@@ -99,9 +102,7 @@ def _right_of(call: Sequence[Node]) -> str:
 def _name_of(node: Node, site: Site) -> str:
     """Return the name that users gave to what a node passes on, other than in the line of who reads it."""
     while True:
-        while (
-            isinstance(node, nodes.Arrange | nodes.Enter) or node.part_of == "Arrange"
-        ):  # the line is its first reader's
+        while isinstance(node, nodes.Enter) or _only_arranges(node):  # the line is its first reader's
             node = node.inputs[0]
         if isinstance(node, nodes.Input | nodes.Variable):
             return node.name
@@ -114,6 +115,10 @@ def _name_of(node: Node, site: Site) -> str:
         if not isinstance(node, _ROW_BY_ROW):
             return ""
         node = node.inputs[0]
+
+
+def _only_arranges(node: Node) -> bool:
+    return isinstance(node, nodes.Arrange) or node.part_of == "Arrange"
 
 
 def _short(text: str) -> str:

@@ -256,11 +256,14 @@ def _call_keys(graph: Graph, own: Sequence[Node]) -> dict[Node, Hashable]:
             alone = len(graph.consumers(source)) == 1 and source.site == node.site
             if alone and not isinstance(source, nodes.Input | nodes.Arrange):
                 keys[node] = keys[source]
-    for node in reversed(own):
-        if node.part_of == "Arrange" or (node.call is None and isinstance(node, nodes.Arrange)):
-            reader = next((reader for reader, _ in graph.consumers(node) if reader in keys), None)
-            if reader is not None:
-                keys[node] = keys[reader]
+    arranging = {n for n in own if n.part_of == "Arrange" or (n.call is None and isinstance(n, nodes.Arrange))}
+    for node in reversed([n for n in own if n in arranging]):
+        other = next((reader for reader, _ in graph.consumers(node) if reader in keys), None)
+        if other is None:  # loops alone read it: it is of what it arranges
+            other = node
+            while other in arranging and other.inputs[0] in keys:
+                other = other.inputs[0]
+        keys[node] = keys[other]
     return keys
 
 

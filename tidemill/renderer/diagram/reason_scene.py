@@ -43,7 +43,7 @@ def scene_of_reasons(tree: Reason, output: str, row: Row, title: str, *, is_ther
     if not is_there:
         asked.append(("is not there", SMALL, "quiet"))
     operators.append(_operator(len(operators), Writing(tuple(asked), title), (len(operators) - 1,), "end"))
-    return Scene(output, (), tuple(operators), (Loop(0, "dataflow", output, None, ""),), title)
+    return Scene(output, (), tuple(operators), (Loop(0, "dataflow", output, None),), title)
 
 
 def _boxes(tree: Reason) -> list[tuple[Box, tuple[int, ...], int]]:

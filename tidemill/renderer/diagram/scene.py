@@ -85,7 +85,6 @@ class Loop:
     kind: str
     name: str
     parent: int | None
-    line: str
 
     @property
     def title(self) -> str:
@@ -115,7 +114,7 @@ class Scene:
 def scene_of(graph: Graph, figures: Mapping[int, Figures] | None = None) -> Scene:
     """Return the scene of a graph, with what a run did at each operator where that is given, by the ids of nodes."""
     figures = figures or {}
-    loops = [Loop(s.id, s.kind, s.name, None if s.parent is None else s.parent.id, str(s.site)) for s in graph.scopes]
+    loops = [Loop(s.id, s.kind, s.name, None if s.parent is None else s.parent.id) for s in graph.scopes]
     operators = [_operator(node, figures.get(node.id)) for node in graph.nodes]
     used = _with_those_around({o.loop for o in operators} | {0}, loops)
     return Scene(graph.name, graph.coordinates, tuple(operators), tuple(loop for loop in loops if loop.id in used))

@@ -10,6 +10,7 @@ function explore(root, data, ask) {
   "use strict";
   for (const o of data.operators) {
     for (const key of ["does", "schema", "line", "source"]) o[key] = data.texts[o[key]];
+    o.all = [o.id]; // as a group has all that is inside
     o.names = data.columns[o.columns];
     o.columns = o.names.join(", ");
     o.text = [o.title, o.kind, o.name, o.columns, o.line, o.does].join(" ").toLowerCase();
@@ -26,7 +27,7 @@ function explore(root, data, ask) {
   let follows = true;
   let isTable = false;
   let asked = null; // the time that is asked for, where that is none of a moment's
-  let panelOfId = null; // what the panel showed
+  let subjectShown = null; // what the panel is of: "table", an id, or null
   let seen = null; // what is known of the moment: {counts, standing}
 
   // -- one moment -----------------------------------------------------------------------------------------------
@@ -48,7 +49,7 @@ function explore(root, data, ask) {
   const STANDINGS = ["", "passed", "waits", "holds"];
 
   function insideOf(id) {
-    return groups.has(id) ? groups.get(id).all : [id];
+    return (groups.get(id) ?? operators.get(id)).all;
   }
 
   // The classes of a box: whether any of its operators is alive, and the worst of where they are.
@@ -72,7 +73,7 @@ function explore(root, data, ask) {
     const parts = [];
     if (held) parts.push(`${numeral(held)} held`);
     if (apart && !groups.has(id)) parts.push(`frontier ${times.frontierText(times.frontierOf(id, moment))}`);
-    parts.push(seconds >= 0.0995 ? `${seconds.toFixed(1)} s` : `${(seconds * 1000).toFixed(1)} ms`);
+    if (seconds) parts.push(seconds >= 0.0995 ? `${seconds.toFixed(1)} s` : `${(seconds * 1000).toFixed(seconds < 1e-4 ? 2 : 1)} ms`);
     return parts.join(" · ");
   }
 
@@ -87,9 +88,7 @@ function explore(root, data, ask) {
   function showBar(moment) {
     slider.value = at;
     bar.querySelector(".times output").textContent = times.momentText(moment);
-    const strip = root.querySelector(".rounds");
-    strip.style.visibility = moment.rounds.length ? "" : "hidden"; // its place stays: the picture is not to jump
-    strip.querySelector("output").textContent = round < 0 ? "all iterations" : `iteration ${timeText(moment.rounds[round].time)}`;
+    strip.querySelector("output").textContent = !moment.rounds.length ? "no iterations" : round < 0 ? "all iterations" : `iteration ${timeText(moment.rounds[round].time)}`;
     if (strip.dataset.of !== String(at)) showStrip(strip, moment);
     const bars = strip.querySelector(".bars");
     const here = round < 0 ? null : bars.children[Math.floor(round / perBar(moment))];
@@ -123,16 +122,15 @@ function explore(root, data, ask) {
 
   function showPanel() {
     const o = operators.get(chosen);
-    const top = isTable ? panel.scrollTop : 0;
     let text;
     if (isTable) text = book.table(find.value, seen.counts, chosen);
     else if (o) text = book.details(o, seen.standing);
     else if (groups.has(chosen)) text = book.boxDetails(groups.get(chosen), seen.standing, sumsOf(groups.get(chosen)));
     else text = book.overview(seen.counts, seen.standing);
-    rewrite(panel, root, () => { panel.innerHTML = text; });
-    if (isTable) panel.scrollTop = top;
-    else if (panelOfId !== chosen) panel.scrollTop = 0;
-    panelOfId = chosen;
+    rewrite(known, root, () => { known.innerHTML = text; });
+    const subject = isTable ? "table" : chosen;
+    if (subjectShown !== subject) panel.scrollTop = 0;
+    subjectShown = subject;
     const id = o ? chosen : groups.get(chosen)?.result;
     if (!isTable && id !== undefined && id !== null) showRecords(id, moments[at]);
   }
@@ -223,7 +221,7 @@ function explore(root, data, ask) {
     try {
       save(await make(shown.toSvg()), ending);
     } catch (error) {
-      panel.insertAdjacentHTML("afterbegin", html`<p class="holding" role="alert">cannot be saved as ${ending.toUpperCase()}: ${error.message}</p>`);
+      known.insertAdjacentHTML("afterbegin", html`<p class="holding" role="alert">cannot be saved as ${ending.toUpperCase()}: ${error.message}</p>`);
       panel.scrollTop = 0;
     }
   }
@@ -270,9 +268,10 @@ function explore(root, data, ask) {
     <input type="search" placeholder="find  /" aria-label="find operators by name, column, kind or line">
     <span class="tools"><button data-do="table" aria-pressed="false" title="a table of operators: t">table</button><button data-do="follow" aria-pressed="true" title="bring what has work into view: f">follow</button><button data-do="open" title="open all boxes">open all</button><button data-do="close" title="as at first">reset</button><button data-do="out" title="-" aria-label="smaller">−</button><button data-do="in" title="+" aria-label="larger">+</button><button data-do="fit" title="0">fit</button><button data-do="svg" title="save what is seen as SVG">SVG</button><button data-do="png" title="save what is seen as PNG">PNG</button><button data-do="dark" title="dark or light" aria-label="dark or light">◐</button></span></header>
     <div class="rounds" role="group" aria-label="iterations"><output></output><span class="bars"></span></div>
-    <main></main><aside aria-label="details"></aside>`;
+    <main></main><aside aria-label="details"><div></div>` + LEGEND + "</aside>";
   const bar = root.querySelector("header");
   const panel = root.querySelector("aside");
+  const known = panel.firstElementChild; // what is written anew at each moment; the legend stays
   const [slider, find] = bar.querySelectorAll("input");
   const main = root.querySelector("main");
   const canvas = make("svg", { class: "canvas", "font-family": "Helvetica, Arial, sans-serif", role: "group", "aria-label": "the graph" }, main);
@@ -280,17 +279,23 @@ function explore(root, data, ask) {
   const strip = root.querySelector(".rounds");
   strip.style.display = moments.some((m) => m.rounds.length) ? "" : "none";
   if (!data.steps.length) bar.querySelector(".times").style.display = "none";
-  root.classList.toggle("dark", isDark());
+  const setTheme = () => root.classList.toggle("dark", isDark());
+  const hosted = new MutationObserver(setTheme);
+  hosted.observe(document.body, { attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind"] });
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  system.addEventListener("change", setTheme);
+  setTheme();
   const narrow = new ResizeObserver(() => root.classList.toggle("narrow", root.clientWidth < 700));
   narrow.observe(root);
   root.classList.toggle("narrow", root.clientWidth < 700);
+  panel.lastElementChild.open = root.clientWidth >= 700;
 
-  // By the theme of what it is in: JupyterLab, VS Code, or the browser.
+  // By the theme of what it is in: JupyterLab, VS Code, or the browser, where people may have it otherwise.
   function isDark() {
-    const { dataset, classList } = document.body;
-    if (dataset.jpThemeLight !== undefined) return dataset.jpThemeLight === "false";
-    if (dataset.vscodeThemeKind !== undefined || classList.contains("vscode-dark")) return !String(dataset.vscodeThemeKind || "dark").includes("light");
-    return Boolean(window.matchMedia?.("(prefers-color-scheme: dark)").matches);
+    const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+    bar.querySelector("[data-do=dark]").hidden = Boolean(jpThemeLight ?? vscodeThemeKind);
+    if (jpThemeLight) return jpThemeLight === "false";
+    return vscodeThemeKind ? !vscodeThemeKind.endsWith("light") : system.matches;
   }
 
   slider.addEventListener("input", () => goTo(Number(slider.value)));
@@ -342,6 +347,8 @@ function explore(root, data, ask) {
   function stop() {
     shown.stop();
     narrow.disconnect();
+    hosted.disconnect();
+    system.removeEventListener("change", setTheme);
     if (playing !== null) play();
   }
 

@@ -7,6 +7,7 @@ function html(parts, ...values) {
 
 const MOST_TIMES = 10; // of each coordinate in the grid
 const MOST_BUSY = 20; // operators that are listed by what they sent
+const MOST_ROWS = 100; // of the table of operators
 const PAIRED = 200; // updates of a time up to which old and new are looked for
 
 // Put together what is the old and the new of one row: of the updates at one time those that are most alike.
@@ -42,14 +43,14 @@ function updatesTable(columns, rows) {
   return text + "</table>";
 }
 
-const LEGEND = `<details class="legend"><summary>Legend</summary>
+const LEGEND = `<details class="legend" open><summary>Legend</summary>
   <p><i class="swatch end"></i> input or output</p><p><i class="swatch state"></i> holds rows</p>
   <p><i class="swatch plain"></i> passes rows on</p><p><i class="swatch variable"></i> what a loop has so far</p>
   <p><i class="swatch group"></i> + a box with others inside: double click, or Enter, opens it</p>
   <p><i class="swatch holds"></i> holds the time back</p><p><i class="swatch waits"></i> waits for others</p>
   <p><i class="stroke alive"></i> records went along</p><p><i class="stroke back"></i> goes back to the next iteration</p>
   <p><i class="stroke never"></i> nothing was ever sent</p>
-  <p class="soft">Keys: ← → times · ↑ ↓ iterations · space plays · / finds · t table · f follows · + − 0 zoom · Tab and
+  <p class="soft hint">Keys: ← → times · ↑ ↓ iterations · space plays · / finds · t table · f follows · + − 0 zoom · Tab and
   Enter go through boxes and open them · Esc back</p></details>`;
 
 // panelOf(data, tree, times, where) returns what writes the panel: `where` says the moment and the iteration.
@@ -68,6 +69,7 @@ function panelOf(data, tree, times, where) {
     const { moment } = where();
     const loops = data.groups.filter((g) => g.kind === "loop").length;
     let text = html`<h2>${data.name}</h2><p class="soft">${counted(data.operators.length, "operator")}, ${counted(loops, "loop")}</p>`;
+    text += html`<p class="soft hint">Click a box to see what it does and holds; + opens it.${data.steps.length ? " ◀ ▶ go from time to time." : ""}</p>`;
     if (standing.size) text += timeGrid(moment) + stuck(moment, standing);
     if (!moment.isNow) {
       const busy = [...counts].filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
@@ -76,14 +78,14 @@ function panelOf(data, tree, times, where) {
       text += busy.length ? "</table>" : "";
       if (busy.length > MOST_BUSY) text += html`<p class="soft">and ${numeral(busy.length - MOST_BUSY)} more: see the table</p>`;
     }
-    return text + LEGEND;
+    return text;
   }
 
   function stuck(moment, standing) {
     const ids = (state) => [...standing].filter(([, s]) => s === state).map(([id]) => id);
     const holding = ids("holds");
     const waiting = ids("waits").length;
-    let text = html`<h3>Where is time ${timeText(where().time)}?</h3><p class="passing">✓ ${ids("passed").length} passed it</p>`;
+    let text = html`<h3>Where is time ${timeText(where().time)}?</h3><p class="passing">✓ ${counted(ids("passed").length, "operator")} passed it</p>`;
     for (const id of holding.slice(0, 8)) {
       text += `<p class="holding">‖ held back by ${link(id)}` + html`, whose frontier is ${times.frontierText(times.frontierOf(id, moment))}</p>`;
     }
@@ -231,11 +233,11 @@ function panelOf(data, tree, times, where) {
       text += html`<th><button data-sort="${key}" aria-label="sort by ${said}">${said}${sort.by === key ? (sort.down ? " ↓" : " ↑") : ""}</button></th>`;
     }
     text += "</tr>";
-    for (const { o, line, sent, held, seconds } of rows.slice(0, 200)) {
-      text += html`<tr data-choose="${o.id}" class="${o.id === chosen ? "here" : ""}"><td>` + html`<a tabindex="0" role="button">#${o.id} ${o.title}</a></td><td class="soft">${line}</td>`;
+    for (const { o, line, sent, held, seconds } of rows.slice(0, MOST_ROWS)) {
+      text += html`<tr data-choose="${o.id}" class="${o.id === chosen ? "here" : ""}" title="#${o.id} ${o.title}, ${line}"><td>` + html`<a tabindex="0" role="button">#${o.id} ${o.title}</a></td><td class="soft">${line}</td>`;
       text += html`<td class="number">${numeral(sent)}</td><td class="number">${numeral(held)}</td><td class="number">${seconds.toFixed(4)}</td></tr>`;
     }
-    return text + "</table>" + (rows.length > 200 ? html`<p class="soft">and ${numeral(rows.length - 200)} more</p>` : "");
+    return text + "</table>" + (rows.length > MOST_ROWS ? html`<p class="soft">and ${numeral(rows.length - MOST_ROWS)} more: find some, or sort by another figure</p>` : "");
   }
 
   function sortBy(key) {

@@ -6,7 +6,7 @@
 
 const NOT_IN_XML = /[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // halves of letters too
 const LEAST_LETTERS = 11;
-const WIDEST = 210;
+const WIDEST = 250;
 const MOST_FLOWING = 60; // edges along which a flow is drawn: with more, browsers paint nothing else
 const READABLE = 0.48; // the scale down to which names can be read in boxes
 
@@ -83,13 +83,12 @@ function picture(canvas, map, data, tree, told) {
   }
 
   // The lines of a box, what matters most first; what is said of a moment comes between.
-  function linesOf(id) {
+  function linesOf(id, figures) {
     const group = groups.get(id);
     if (tree.isChip(id)) return [titleOf(id)];
     const o = operators.get(group ? group.result ?? -1 : id);
     const columns = o ? o.columns : endsOf(group);
     const line = group ? `${group.line} · ${counted(group.all.length, "operator")}` : `${o.kind} · ${o.line}`;
-    const figures = painted ? painted.figuresOf(id) : "";
     return [titleOf(id), columns, figures, line].filter(Boolean);
   }
 
@@ -98,10 +97,10 @@ function picture(canvas, map, data, tree, told) {
   function sizeOf(id) {
     if (typeof id === "string") return { width: 8, height: 8, label: 0 };
     const label = hasFigures ? 34 : 0;
-    if (tree.isChip(id)) return { width: Math.round(Math.min(WIDEST, widthOf(titleOf(id), 11) + 20)), height: 20, label };
+    if (tree.isChip(id)) return { width: Math.round(Math.min(WIDEST, widthOf(titleOf(id), 23) + 24)), height: 23, label };
     const group = groups.get(id);
-    const [title, ...others] = linesOf(id);
-    const wide = Math.max(widthOf(title, 13, true) + (group ? 34 : 20), Math.min(180, Math.max(0, ...others.map((t) => widthOf(t, 11) + 20))));
+    const [title, ...others] = linesOf(id, painted?.figuresOf(id));
+    const wide = Math.max(widthOf(title, 22, true) + 24, Math.min(180, Math.max(0, ...others.map((t) => widthOf(t, 11) + 20))));
     const height = 34 + 14 * ((group && !group.ends.length && group.result === null ? 1 : 2) + (hasFigures ? 1 : 0));
     return { width: Math.round(Math.max(hasFigures ? 130 : 100, Math.min(WIDEST, wide))), height, label };
   }
@@ -116,51 +115,46 @@ function picture(canvas, map, data, tree, told) {
     written = scale;
     for (const [id, box] of drawn.boxes) writeBox(id, box, scale);
     for (const frame of drawn.frames) writeTitle(frame, scale);
-    drawn.scene.classList.toggle("far", scale < 0.75);
+    drawn.scene.classList.toggle("far", scale < 0.6);
     const size = round1(Math.max(LEAST_LETTERS, 11 * scale) / scale);
-    for (const text of drawn.counts.values()) text.setAttribute("font-size", size);
+    for (const { text, y } of drawn.counts.values()) set(text, { "font-size": size, y: round1(down ? y + 3 + size : y - 4) });
   }
 
   // A title begins where its box does, and may be as long as most of that, or up to what enters beside it.
   function writeTitle({ text, rect, title, x, y, room }, scale) {
     const size = Math.max(LEAST_LETTERS, 12 * scale);
-    text.textContent = clipped(title, size, room * scale - 14, true);
-    const [wide, high] = [(widthOf(text.textContent, size, true) + 14) / scale, (size + 6) / scale];
-    const at = { x, y: y - high / 2, width: wide, height: high };
-    for (const [name, value] of Object.entries(at)) rect.setAttribute(name, round1(value));
-    const [cx, cy] = [at.x + at.width / 2, at.y + at.height / 2];
-    place(text, cx, cy + (size * 0.35) / scale, size / scale);
+    const shown = clipped(title, size, room * scale - 14, true);
+    const [width, height] = [(widthOf(shown, size, true) + 14) / scale, (size + 6) / scale];
+    set(rect, { x: round1(x), y: round1(y - height / 2), width: round1(width), height: round1(height) });
+    place(text, shown, x + width / 2, y + (size * 0.35) / scale, size / scale);
   }
 
   function writeBox(id, box, scale) {
     const [wide, high] = [box.width * scale, box.height * scale];
-    const lines = box.isPort ? [] : linesOf(id);
+    const lines = linesOf(id, box.figures);
     const big = tree.isChip(id) ? Math.max(LEAST_LETTERS, 11 * scale) : Math.max(LEAST_LETTERS, 13 * scale);
     const small = Math.max(LEAST_LETTERS, 11 * scale);
-    const room = high - 4;
-    let fits = room < big ? 0 : 1 + Math.floor((room - big * 1.3) / (small * 1.27));
-    fits = Math.max(0, Math.min(fits, lines.length));
+    const room = tree.isChip(id) ? high : high - 4;
+    let fits = room < big ? 0 : 1 + Math.max(0, Math.floor((room - big * 1.3) / (small * 1.27)));
+    fits = Math.min(fits, lines.length);
     const isGroup = groups.has(id);
-    let y = box.y + (high - (big * 1.2 + (fits - 1) * small * 1.27)) / 2 / scale + big / scale;
+    let y = box.y + (high - (big * 1.28 + (fits - 1) * small * 1.27)) / 2 / scale + big / scale;
     for (let i = 0; i < Math.max(fits, box.texts.length); i++) {
       const size = i ? small : big;
-      const text = i < fits ? clipped(lines[i], size, wide - 10 - (i || !isGroup ? 0 : 16), !i && !tree.isChip(id)) : "";
+      const beside = isGroup && i === fits - 1 ? 16 : 0; // of the sign that opens it
+      const text = i < fits ? clipped(lines[i], size, wide - 10 - beside, !i && !tree.isChip(id)) : "";
       if (!box.texts[i]) box.texts[i] = make("text", { class: i ? "quiet" : tree.isChip(id) ? "chip" : "name", "text-anchor": "middle" }, box.group);
-      if (box.texts[i].textContent !== text) box.texts[i].textContent = text;
-      place(box.texts[i], box.x + box.width / 2 - (i || !isGroup ? 0 : 6 / scale), y, size / scale);
+      place(box.texts[i], text, box.x + (box.width - beside / 2 / scale) / 2, y, size / scale);
       y += (small * 1.27) / scale;
     }
     if (box.more) {
       const size = Math.max(LEAST_LETTERS, 13 * scale);
-      box.more.firstElementChild.textContent = wide > 40 && high > size ? "+" : "";
-      place(box.more.firstElementChild, box.x + box.width - 9 / Math.max(scale, 0.6), box.y + (size * 1.1) / scale, size / scale);
+      place(box.more.firstElementChild, wide > 40 && high > size ? "+" : "", box.x + box.width - 9 / Math.max(scale, 0.6), box.y + box.height - 5 / scale, size / scale);
     }
   }
 
-  function place(text, x, y, size) {
-    text.setAttribute("x", round1(x));
-    text.setAttribute("y", round1(y));
-    text.setAttribute("font-size", Math.round(size * 100) / 100);
+  function place(element, text, x, y, size) {
+    set(element, text ? { text, x: round1(x), y: round1(y), "font-size": Math.round(size * 100) / 100 } : { text });
   }
 
   // -- drawing --------------------------------------------------------------------------------------------------
@@ -192,6 +186,7 @@ function picture(canvas, map, data, tree, told) {
     const layers = ["frames", "edges", "boxes"].map((name) => make("g", { class: name }, scene));
     drawn = { scene, boxes: new Map(), frames: [], edges: [], counts: new Map(), size: found.size };
     drawInside(found.layout, 0, 0, 0, layers);
+    for (const edge of drawn.edges) for (const id of edge.operators) drawn.counts.get(edge.source)?.of.add(id);
     rewrite(canvas, canvas.closest(".tidemill"), () => canvas.replaceChildren(scene));
     views.show(scene, found.size);
     write(views.now().scale);
@@ -231,7 +226,7 @@ function picture(canvas, map, data, tree, told) {
       return;
     }
     const [o, g] = [operators.get(id), groups.get(id)];
-    const role = g ? `group ${g.kind}${g.ends.length ? " end" : ""}` : o.role;
+    const role = g ? `group ${g.kind}${g.ends.length === g.all.length || (g.kind === "call" && g.ends.length) ? " end" : ""}` : o.role;
     const group = make("g", { class: `operator ${role}`, "data-id": id, tabindex: 0, role: "button" }, parent);
     if (g) {
       group.setAttribute("aria-expanded", "false");
@@ -247,7 +242,7 @@ function picture(canvas, map, data, tree, told) {
     drawn.boxes.set(id, box);
     if (label) {
       const [cx, cy] = turned(du + u + across / 2, dv + v + along);
-      drawn.counts.set(id, make("text", { x: round1(cx + 5), y: round1(cy + (down ? 13 : -4)), class: "count", "font-size": 11 }, parent));
+      drawn.counts.set(id, { text: make("text", { x: round1(cx + 5), class: "count" }, parent), y: cy, of: new Set() });
     }
   }
 
@@ -258,7 +253,7 @@ function picture(canvas, map, data, tree, told) {
     make("path", { d: way(points), class: "line" }, group);
     const [x, y] = turned(...points[points.length - 1]);
     if (typeof edge.target !== "string") make("path", { class: "head", d: `M${round1(x)} ${round1(y)}${down ? "l-4 -8h8z" : "l-8 -4v8z"}` }, group);
-    drawn.edges.push({ ...edge, group });
+    drawn.edges.push({ ...edge, operators: [...edge.operators], group });
   }
 
   function way(points) {
@@ -298,36 +293,28 @@ function picture(canvas, map, data, tree, told) {
     drawn.scene.classList.toggle("stepped", isStepped);
     const scale = views.now().scale;
     for (const [id, box] of drawn.boxes) {
-      setClass(box.group, `operator ${box.role} ${stateOf(id)}${id === chosen ? " chosen" : ""}`);
-      const said = `${titleOf(id)}, ${moment.figuresOf(id)}`;
-      if (box.said === said) continue;
-      box.said = said;
-      box.group.setAttribute("aria-label", `${groups.has(id) ? "closed box " : ""}${said}`);
+      const state = stateOf(id);
+      box.isAlive = isStepped && state.startsWith("alive");
+      set(box.group, { class: `operator ${box.role} ${state}${id === chosen ? " chosen" : ""}` });
+      const figures = moment.figuresOf(id);
+      if (box.figures === figures) continue;
+      box.figures = figures;
+      set(box.group, { "aria-label": `${groups.has(id) ? "closed box " : ""}${titleOf(id)}, ${figures}` });
       writeBox(id, box, scale);
     }
-    const leaving = new Map();
     let alive = 0;
     for (const edge of drawn.edges) {
-      const isAlive = isStepped && [...edge.operators].some((id) => counts.get(id) > 0);
+      const isAlive = isStepped && edge.operators.some((id) => counts.get(id) > 0);
       if (edge.isAlive !== isAlive) edge.group.classList.toggle("alive", isAlive);
       edge.isAlive = isAlive;
       alive += isAlive;
-      if (!drawn.counts.has(edge.source)) continue;
-      if (!leaving.has(edge.source)) leaving.set(edge.source, new Set());
-      for (const id of edge.operators) leaving.get(edge.source).add(id);
     }
     drawn.scene.classList.toggle("flowing", alive <= MOST_FLOWING);
-    for (const [id, text] of drawn.counts) {
-      const known = [...(leaving.get(id) || [])].filter((o) => counts.has(o));
-      const count = known.length ? numeral(known.reduce((sum, o) => sum + counts.get(o), 0)) : "";
-      if (text.textContent !== count) text.textContent = count;
+    for (const { text, of } of drawn.counts.values()) {
+      const known = [...of].filter((id) => counts.has(id));
+      set(text, { text: known.length ? numeral(known.reduce((sum, id) => sum + counts.get(id), 0)) : "" });
     }
-    views.mark((id) => isStepped && drawn.boxes.get(id).group.classList.contains("alive"));
-  }
-
-  function setClass(element, wanted) {
-    const clean = wanted.trim();
-    if (element.getAttribute("class") !== clean) element.setAttribute("class", clean);
+    views.mark((id) => drawn.boxes.get(id).isAlive);
   }
 
   // -- what people do -------------------------------------------------------------------------------------------
@@ -394,7 +381,7 @@ function picture(canvas, map, data, tree, told) {
 
   // Bring what is alive into view.
   function follow() {
-    views.bring([...drawn.boxes.values()].filter((box) => box.group.classList.contains("alive")));
+    views.bring([...drawn.boxes.values()].filter((box) => box.isAlive));
   }
 
   // Open what is around something, and bring it into view.
@@ -416,7 +403,7 @@ function picture(canvas, map, data, tree, told) {
     const [from, to] = [canvas, copy].map((root) => [...root.querySelectorAll("rect, path, circle, text")]);
     from.forEach((element, i) => {
       const style = getComputedStyle(element);
-      for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "stroke-opacity", "font-weight"]) to[i].setAttribute(name, style.getPropertyValue(name));
+      for (const name of ["display", "fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "stroke-opacity", "font-weight"]) to[i].setAttribute(name, style.getPropertyValue(name));
     });
     for (const element of copy.querySelectorAll("[class], [tabindex], [role]")) for (const name of ["class", "tabindex", "role"]) element.removeAttribute(name);
     copy.removeAttribute("class");

@@ -5,7 +5,7 @@
 const numerals = new Intl.NumberFormat("en"); // one for all: toLocaleString would make one each time
 
 function numeral(n) {
-  return numerals.format(n);
+  return Math.abs(n) < 1000 ? String(n) : numerals.format(n);
 }
 
 function counted(n, thing) {
@@ -118,12 +118,6 @@ function timesOf(data) {
     return known ? (id in known.others ? known.others[id] : known.common) : null;
   }
 
-  // Whether an operator's frontier is another than that of most: all others' would be the same text everywhere.
-  function isApart(id, moment) {
-    const known = frontiersAt(moment);
-    return Boolean(known) && id in known.others;
-  }
-
   function frontierText(frontier) {
     return frontier === null ? "" : frontier.length ? frontier.map(timeText).join(" ") : "closed";
   }
@@ -153,5 +147,5 @@ function timesOf(data) {
     return `${data.coordinates.join(", ")} ${timeText(moment.user)} · ${step}`;
   }
 
-  return { users, moments, sentAt, countsAt, heldAt, edges, frontierOf, isApart, frontierText, standingOf, momentText };
+  return { users, moments, sentAt, countsAt, heldAt, edges, frontierOf, frontierText, standingOf, momentText };
 }

@@ -1,7 +1,7 @@
 // What is seen of a picture: dragged, zoomed, thrown, brought into view; and a small map of the whole.
 //
-// viewOf(canvas, map, told) moves what `show` is given; `told.moved(scale)` hears of each scale, `told.clicked(target,
-// twice)` of clicks. Zooming by a wheel is to where the pointer is.
+// viewOf(canvas, map, told) moves what `show` is given; `told.moved(scale)` hears of each scale but those that
+// are only passed, `told.clicked(target)` of clicks. Zooming by a wheel is to where the pointer is.
 
 const LEAST = 0.03;
 const FARTHEST = 0.2; // the scale to which it moves out by itself
@@ -14,6 +14,17 @@ function make(tag, attributes, parent, text) {
   if (text !== undefined) element.textContent = text;
   if (parent) parent.appendChild(element);
   return element;
+}
+
+// Set what of an element is not as it was set before; `text` is what is written in it.
+function set(element, wanted) {
+  const known = (element.known ||= {});
+  for (const name in wanted) {
+    if (known[name] === wanted[name]) continue;
+    known[name] = wanted[name];
+    if (name === "text") element.textContent = wanted[name];
+    else element.setAttribute(name, wanted[name]);
+  }
 }
 
 function round1(n) {
@@ -58,12 +69,11 @@ function viewOf(canvas, map, told) {
     return measured;
   }
 
-  function moveTo(next) {
-    const isScaled = next.scale !== view.scale;
+  function moveTo(next, isPassing = false) {
     view = next;
     if (!scene) return;
-    scene.setAttribute("transform", `translate(${round1(view.x)} ${round1(view.y)}) scale(${Math.round(view.scale * 1e4) / 1e4})`);
-    if (isScaled) told.moved(view.scale);
+    set(scene, { transform: `translate(${round1(view.x)} ${round1(view.y)}) scale(${Math.round(view.scale * 1e4) / 1e4})` });
+    if (!isPassing) told.moved(view.scale);
     moveFrame();
   }
 
@@ -79,8 +89,9 @@ function viewOf(canvas, map, told) {
       const t = Math.min(1, (now - begun) / 180);
       const part = 1 - (1 - t) ** 3;
       const between = (a, b) => a + (b - a) * part;
-      moveTo(t === 1 ? next : { x: between(from.x, next.x), y: between(from.y, next.y), scale: between(from.scale, next.scale) });
-      if (t < 1) gliding = requestAnimationFrame(on);
+      const isPassing = t < 1;
+      moveTo(isPassing ? { x: between(from.x, next.x), y: between(from.y, next.y), scale: between(from.scale, next.scale) } : next, isPassing);
+      if (isPassing) gliding = requestAnimationFrame(on);
     };
     gliding = requestAnimationFrame(on);
   }
@@ -159,8 +170,7 @@ function viewOf(canvas, map, told) {
   let mapScale = 1;
 
   function drawMap() {
-    const [width, height] = room()[0] < 500 ? [80, 60] : [150, 110];
-    mapScale = Math.min(width / (size[0] + 1), height / (size[1] + 1));
+    mapScale = Math.min(150 / (size[0] + 1), 110 / (size[1] + 1));
     map.setAttribute("viewBox", `0 0 ${round1(size[0] * mapScale)} ${round1(size[1] * mapScale)}`);
     map.style.width = `${round1(size[0] * mapScale)}px`;
     map.style.height = `${round1(size[1] * mapScale)}px`;
@@ -178,17 +188,15 @@ function viewOf(canvas, map, told) {
     const [width, height] = room();
     const [w, h] = [width / view.scale, height / view.scale];
     const seesAll = view.x >= -1 && view.y >= -1 && view.x + size[0] * view.scale <= width + 1 && view.y + size[1] * view.scale <= height + 1;
-    map.classList.toggle("gone", seesAll || width < 300);
+    map.classList.toggle("gone", seesAll || width < 500);
     if (seesAll) return;
     const at = { x: -view.x / view.scale, y: -view.y / view.scale, width: w, height: h };
-    for (const [name, value] of Object.entries(at)) frame.setAttribute(name, round1(value * mapScale));
+    for (const [name, value] of Object.entries(at)) set(frame, { [name]: round1(value * mapScale) });
   }
 
   // Show on the map which boxes are alive.
   function mark(isAlive) {
-    for (const [id, rect] of boxesOfMap) {
-      if (rect.classList.contains("alive") !== isAlive(id)) rect.classList.toggle("alive", isAlive(id));
-    }
+    for (const [id, rect] of boxesOfMap) set(rect, { class: isAlive(id) ? "alive" : "" });
   }
 
   const toMap = (event) => {
@@ -275,11 +283,26 @@ function viewOf(canvas, map, told) {
   });
   watched.observe(canvas.parentElement); // what is in SVG has no size that it would tell
 
+  // On paper there is what is drawn and seen, smaller where paper is.
+  window.addEventListener("beforeprint", () => {
+    const part = (at, i) => {
+      const begin = Math.max(0, view[at] - 8);
+      return [begin, Math.max(1, Math.min(room()[i], view[at] + size[i] * view.scale + 8) - begin)];
+    };
+    const [[x, width], [y, height]] = [part("x", 0), part("y", 1)];
+    canvas.setAttribute("viewBox", `${x} ${y} ${width} ${height}`);
+    canvas.style.maxWidth = `${width}px`;
+  }, { signal: life.signal });
+  window.addEventListener("afterprint", () => {
+    canvas.removeAttribute("viewBox");
+    canvas.style.maxWidth = "";
+  }, { signal: life.signal });
+
   function stop() {
     life.abort();
     watched.disconnect();
     cancelAnimationFrame(gliding);
   }
 
-  return { show, moveTo, glideTo, zoom, fit, fitted, fitting, bring, bringAll, mark, room, stop, now: () => view };
+  return { show, moveTo, zoom, fit, fitted, fitting, bring, bringAll, mark, room, stop, now: () => view };
 }
