@@ -105,11 +105,12 @@ def test_iterations_of_nested_loops_are_stepped_through(chromium, tmp_path):
     for which in rounds:
         opened.keys("ArrowDown")
         shown = which[0] if len(which) == 1 else f"({', '.join(map(str, which))})"
-        assert opened.text(".rounds output") == f"iteration {shown}"
+        sent = sum(w.times.get((user, *which), 0) for w in run.events[1].operators.values())
+        assert opened.text(".rounds output") == f"iteration {shown}: {sent} record{'s' * (sent != 1)} sent"
         there = sorted(i for i, w in run.events[1].operators.items() if (user, *which) in w.times)
         assert opened.ids(".operator.alive") == there
     opened.keys("Escape")
-    assert opened.text(".rounds output") == "all iterations"
+    assert opened.text(".rounds output") .startswith(f"all {len(rounds)} iterations: ")
     opened.page.locator(".bars button").nth(len(rounds) - 1).click()
     assert opened.text(".rounds output").startswith("iteration")
 

@@ -88,14 +88,16 @@ function explore(root, data, ask) {
   function showBar(moment) {
     slider.value = at;
     bar.querySelector(".times output").textContent = times.momentText(moment);
-    strip.querySelector("output").textContent = !moment.rounds.length ? "no iterations" : round < 0 ? "all iterations" : `iteration ${timeText(moment.rounds[round].time)}`;
+    const shown = round < 0 ? moment.rounds : [moment.rounds[round]];
+    const which = round < 0 ? `all ${moment.rounds.length} iterations` : `iteration ${timeText(moment.rounds[round].time)}`;
+    strip.querySelector("output").textContent = moment.rounds.length ? `${which}: ${counted(shown.reduce((sum, r) => sum + r.sent, 0), "record")} sent` : "no iterations";
     if (strip.dataset.of !== String(at)) showStrip(strip, moment);
     const bars = strip.querySelector(".bars");
     const here = round < 0 ? null : bars.children[Math.floor(round / perBar(moment))];
     for (const one of bars.children) one.setAttribute("aria-pressed", one === here);
     if (!here) return;
     const begin = here.offsetLeft - bars.offsetLeft;
-    if (begin < bars.scrollLeft || begin + here.offsetWidth > bars.scrollLeft + bars.clientWidth) bars.scrollLeft = begin - bars.clientWidth / 2;
+    if (begin < bars.scrollLeft || begin + here.offsetWidth + 1 > bars.scrollLeft + bars.clientWidth) bars.scrollLeft = begin - bars.clientWidth / 2;
   }
 
   // How many iterations one bar stands for.
