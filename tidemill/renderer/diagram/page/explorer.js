@@ -97,7 +97,7 @@ function explore(root, data, ask) {
     for (const one of bars.children) one.setAttribute("aria-pressed", one === here);
     if (!here) return;
     const begin = here.offsetLeft - bars.offsetLeft;
-    if (begin < bars.scrollLeft || begin + here.offsetWidth + 1 > bars.scrollLeft + bars.clientWidth) bars.scrollLeft = begin - bars.clientWidth / 2;
+    if (begin < bars.scrollLeft || begin + here.offsetWidth > bars.scrollLeft + bars.clientWidth) bars.scrollLeft = begin - bars.clientWidth / 2;
   }
 
   // How many iterations one bar stands for.
