@@ -23,6 +23,8 @@ class DatabaseTable(Sink):
     """A table in a database, by its name, which may begin with that of a schema."""
 
     ways = frozenset({"merge", "overwrite", "changelog"})
+    listing = "information_schema.columns", "table_schema", "ordinal_position"
+    """What lists the columns of all tables, and what it calls their schema and their place."""
     keeps_logs = False  # a note is gone where somebody else wrote, and theirs is another log
 
     def __init__(self, table: str) -> None:
@@ -132,9 +134,10 @@ class DatabaseTable(Sink):
 
     def _columns(self, connection: Any, name: str = "") -> list[str]:
         """Return the columns of a table, by default this one; none where it is not there."""
-        schema = _text(self._schema) if self._schema else "current_schema()"
-        where = f"table_schema = {schema} AND table_name = {_text(name or self._name)} ORDER BY ordinal_position"
-        query = f"SELECT column_name FROM information_schema.columns WHERE {where}"  # noqa: S608
+        listing, schema, place = self.listing
+        where = f"{schema} = {_text(self._schema) if self._schema else 'current_schema()'}"
+        named = f"table_name = {_text(name or self._name)} ORDER BY {place}"
+        query = f"SELECT column_name FROM {listing} WHERE {where} AND {named}"  # noqa: S608
         return [column for (column,) in connection.execute(query).fetchall()]
 
     def _same_types(self, connection: Any, schema: pa.Schema) -> bool:

@@ -17,6 +17,8 @@ from tidemill.views.stores import library_of
 class _DuckDB(DatabaseTable):
     """A table in a file of DuckDB: see `duckdb`."""
 
+    listing = "duckdb_columns()", "schema_name", "column_index"  # in half the time of the standard's
+
     def __init__(self, path: str | os.PathLike[str], table: str) -> None:
         super().__init__(table)
         self._path, self._said = os.fspath(path), table

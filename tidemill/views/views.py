@@ -79,6 +79,8 @@ class Views:
         self._journal = RefreshJournal(self._folder)
         self._sources: dict[str, _Declared] = {}
         self._views: dict[str, DeclaredView] = {}
+        self._digested: tuple[Any, str] | None = None
+        """Of which declarations a digest was made last, and the digest."""
         self._run: Run | None = None
         self._run_name = ""
         self._readers: dict[str, Subscription] = {}
@@ -301,7 +303,11 @@ class Views:
 
     def _declared(self) -> str:
         """Return what tells these declarations from others, by what is computed, and where it is written to and how."""
-        return digest_of(self.flow.graph, [(v.name, repr(v.to), v.write, v.key) for v in self._views.values()])
+        said = [(v.name, repr(v.to), v.write, v.key) for v in self._views.values()]
+        now = len(self.flow.graph.nodes), said  # nodes are added, and stay as they are
+        if self._digested is None or self._digested[0] != now:
+            self._digested = now, digest_of(self.flow.graph, said)
+        return self._digested[1]
 
     def _is_current(self, last: Refresh, declared: str) -> bool:
         """Return whether there is nothing new in the sources, the declarations, and the tables that are written."""
