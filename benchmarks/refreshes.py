@@ -52,8 +52,8 @@ def refreshes(*, rows: int, shares: Sequence[float], write: str, to: str, steps:
 
     Each share twice: ``opened_s`` includes reading the state, as in a job that is started for it, ``refresh_s`` not.
     Before them are so many steps of the first share: the first one behind a load may be slower than those to come.
-    ``to`` says whose tables the views are, of delta and duckdb; ``write`` how the two are written that have a row an
-    order. *peak_mb* is what the process held at most before DuckDB's turn.
+    ``to`` says whose tables the views are: delta, vectors (Delta's with deletion vectors) or duckdb; ``write`` how the
+    two are written that have a row an order. *peak_mb* is what the process held at most before DuckDB's turn.
     """
     dice = np.random.default_rng(11)
     with tempfile.TemporaryDirectory() as name:
@@ -107,8 +107,10 @@ def _views(lake: Path, write: str, to: str) -> tm.Views:
     for name, query in QUERIES.items():
         is_large = KEYS[name] == "id"
         way: Any = write if is_large else "auto"
-        table = tm.delta(lake / name) if to == "delta" else tm.duckdb(lake / "views.duckdb", name)
-        views.view(name, views.flow.sql(query), to=table, key=KEYS[name], write=way)
+        sink: Any = tm.duckdb(lake / "views.duckdb", name)
+        if to != "duckdb":
+            sink = tm.delta(lake / name, deletion_vectors=to == "vectors")
+        views.view(name, views.flow.sql(query), to=sink, key=KEYS[name], write=way)
     return views
 
 
@@ -160,7 +162,7 @@ def _anew(lake: Path, to: str) -> dict[str, float]:
             for table in TABLES:
                 if table in query:
                     connection.register(table, DeltaTable(lake / table).to_pyarrow_table())
-            if to == "delta":
+            if to != "duckdb":
                 _put(lake / "anew" / name, connection.sql(query).to_arrow_table())
             else:
                 connection.execute(f"CREATE OR REPLACE TABLE {name} AS {query}")
@@ -171,9 +173,9 @@ def _anew(lake: Path, to: str) -> dict[str, float]:
 def _same(lake: Path, name: str, write: str, to: str) -> bool:
     """Return whether a view holds what DuckDB's does."""
     with duckdb.connect(config={"memory_limit": "3GB", "temp_directory": str(lake / "spare")}) as connection:
-        if to == "delta":
+        if to != "duckdb":
             for table, folder in (("found", lake / name), ("anew", lake / "anew" / name)):
-                connection.register(table, DeltaTable(folder).to_pyarrow_dataset())
+                connection.register(table, pa.table(DeltaTable(folder).scan()))
         else:
             for table, file in (("found", "views"), ("anew", "anew")):
                 connection.execute(f"ATTACH '{lake / file}.duckdb' AS {file} (READ_ONLY)")

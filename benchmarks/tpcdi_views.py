@@ -77,9 +77,10 @@ def staged(scale: float, shares: Sequence[float]) -> Iterator[tuple[Files, Any]]
     flow.sql(script(), dialect="duckdb")
     for _, come in batches(source, shares, flow):
         schema = come["bronze.prospect"].schema
-        yield {name: rows for name, rows in come.items() if name != "bronze.prospect"}, source.prospects.select(
-            schema.names
-        ).cast(schema)
+        yield (
+            {name: rows for name, rows in come.items() if name != "bronze.prospect"},
+            source.prospects.select(schema.names).cast(schema),
+        )
 
 
 def declare(folder: Path) -> tm.Views:
