@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import duckdb
@@ -51,6 +51,7 @@ def refreshes(*, rows: int, shares: Sequence[float], write: str, to: str, steps:
     """Return for each share of orders that changed what a refresh takes, and what DuckDB does, by view and in all.
 
     Each share twice: ``opened_s`` includes reading the state, as in a job that is started for it, ``refresh_s`` not.
+    *cpu* is processor time of all threads, which others on the machine disturb least; DuckDB's is in the same process.
     Before them are so many steps of the first share: the first one behind a load may be slower than those to come.
     ``to`` says whose tables the views are: delta, vectors (Delta's with deletion vectors) or duckdb; ``write`` how the
     two are written that have a row an order. *peak_mb* is what the process held at most before DuckDB's turn.
@@ -66,38 +67,45 @@ def refreshes(*, rows: int, shares: Sequence[float], write: str, to: str, steps:
             views.refresh()
             found: Figures = {"load_s": perf_counter() - began, "peak_mb": peak_memory()}
             found["anew_load_s"] = sum(_anew(lake, to).values())
-            found["steps_s"] = [_step(lake, views, dice, rows, shares[0])[0] for _ in range(steps)]
+            taken = [_step(lake, views, dice, rows, shares[0])[:2] for _ in range(steps)]
+            found["steps_s"], found["steps_cpu_s"] = [t for t, _ in taken], [cpu for _, cpu in taken]
         with _views(lake, write, to) as views:
             began = perf_counter()
             views.refresh()
             found["nothing_new_s"] = perf_counter() - began  # opening included
         for share in shares:
             with _views(lake, write, to) as views:
-                opened, _ = _step(lake, views, dice, rows, share)
-                taken, done = _step(lake, views, dice, rows, share)
+                opened, opened_cpu, _ = _step(lake, views, dice, rows, share)
+                taken, cpu, done = _step(lake, views, dice, rows, share)
+                used = process_time()
                 anew = _anew(lake, to)
+                used = process_time() - used
                 ways = {n: f"{v.way} {v.seconds:.2f} s, anew {anew[n]:.2f} s" for n, v in done.views.items()}
                 wrong = [n for n in QUERIES if not _same(lake, n, write, to)]
                 total = {
                     "opened_s": opened,
+                    "opened_cpu_s": opened_cpu,
                     "refresh_s": taken,
+                    "refresh_cpu_s": cpu,
                     "anew_s": sum(anew.values()),
+                    "anew_cpu_s": used,
                     "ratio": sum(anew.values()) / taken,
+                    "ratio_cpu": used / cpu,
                 }
                 found[f"{share:.2%}"] = {**total, "views": ways, "wrong": wrong}
                 say(f"{share:.2%}: {found[f'{share:.2%}']}")
     return {"refreshes": {"rows": rows, "write": write, "to": to, **found}}
 
 
-def _step(lake: Path, views: tm.Views, dice: np.random.Generator, rows: int, share: float) -> tuple[float, Any]:
-    """Change a share of the orders, and of who follows whom; return what a refresh takes, and what it did."""
+def _step(lake: Path, views: tm.Views, dice: np.random.Generator, rows: int, share: float) -> tuple[float, float, Any]:
+    """Change a share of the orders, and of who follows whom; return what a refresh takes, by both clocks, and does."""
     many = max(rows // 50, 20)
     for table, size, made in (("orders", rows, _orders), ("follows", 2 * many, _follows)):
         changed = dice.choice(size, max(int(size * share), 1), replace=False)
         _merge(lake / table, made(dice, changed, many))
-    began = perf_counter()
+    began, used = perf_counter(), process_time()
     done = views.refresh()
-    return perf_counter() - began, done
+    return perf_counter() - began, process_time() - used, done
 
 
 def _views(lake: Path, write: str, to: str) -> tm.Views:
