@@ -67,8 +67,8 @@ def refreshes(*, rows: int, shares: Sequence[float], write: str, to: str, steps:
             views.refresh()
             found: Figures = {"load_s": perf_counter() - began, "peak_mb": peak_memory()}
             found["anew_load_s"] = sum(_anew(lake, to).values())
-            taken = [_step(lake, views, dice, rows, shares[0])[:2] for _ in range(steps)]
-            found["steps_s"], found["steps_cpu_s"] = [t for t, _ in taken], [cpu for _, cpu in taken]
+            first = [_step(lake, views, dice, rows, shares[0])[:2] for _ in range(steps)]
+            found["steps_s"], found["steps_cpu_s"] = [t for t, _ in first], [cpu for _, cpu in first]
         with _views(lake, write, to) as views:
             began = perf_counter()
             views.refresh()

@@ -13,7 +13,7 @@ from support.lakes import FEED, Cut, cut, orders
 
 import tidemill as tm
 from tidemill.errors import ViewError
-from tidemill.views import deletion_vectors
+from tidemill.views import deletion_vectors, writing
 from tidemill.views.stores import CHANGE
 
 ROWS = pa.schema([("a", pa.int64()), ("b", pa.string()), ("amount", pa.int64())])
@@ -161,6 +161,22 @@ def test_a_refresh_marks_rows_and_auto_takes_it_for_much_less(lake):
     assert doubled(lake) == [(i, 18 if i == 7 else 2 * i) for i in range(3, 50)]
     sink = tm.delta(lake / "doubled", deletion_vectors=True)
     assert sink.seconds("merge", 5_000_000, 5000) < sink.seconds("overwrite", 5_000_000, 5000) / 5
+
+
+def test_a_way_that_was_slow_once_is_tried_again_and_left_while_it_is_slow(tmp_path):
+    flow = tm.Dataflow()
+    sink = tm.delta(tmp_path, deletion_vectors=True)
+    view = writing.DeclaredView("v", flow.input("x", {"id": "int64"}), sink, ("id",), "auto")
+    paces, ways = {}, []
+    for n in range(60):
+        costs = view.costs(5_000_000, 5000, paces)
+        ways.append(min(costs, key=costs.get))
+        is_busy = n == 5 or n >= 30  # once, and from then on
+        paces = writing._paced(paces, ways[-1], 400.0 if ways[-1] == "merge" and is_busy else 1.0)
+    assert ways[:6] == ["merge"] * 6
+    assert ways[6] == "overwrite"
+    assert ways[20:31] == ["merge"] * 11
+    assert ways[31:].count("merge") < 5
 
 
 @pytest.mark.parametrize("name", ["_bitmap", "_sync", "_commit"])

@@ -145,7 +145,7 @@ def write(view: DeclaredView, due: Due, was: Written | None) -> Written:
 
 def _paced(paces: Mapping[str, float], way: str, pace: float) -> dict[str, float]:
     """Return the paces of ways with that of one: a way that was slow once, on a busy machine, is tried again."""
-    return {**{w: p**0.9 for w, p in paces.items()}, way: (paces.get(way, pace) * pace) ** 0.5}
+    return {**{w: p**0.97 for w, p in paces.items()}, way: (paces.get(way, pace) * pace) ** 0.5}
 
 
 def _write(view: DeclaredView, to: Sink, way: str, due: Due) -> None:
