@@ -116,6 +116,17 @@ def test_a_table_that_asks_more_of_who_writes_is_merged_by_the_library(tmp_path,
     assert not list(tmp_path.glob("deletion_vector*"))
 
 
+def test_a_table_that_was_there_gets_vectors(tmp_path):
+    """Also one that a view was written to before."""
+    write_deltalake(tmp_path, Kept.table({(1, "x"): 1, (2, "y"): 2}))
+    before = set(DeltaTable(tmp_path).file_uris())
+    gone = Kept.table({(2, "y"): 2}).append_column(CHANGE, pa.array(["delete"]))
+    tm.delta(tmp_path, deletion_vectors=True).merge(gone, ["a", "b"], "job", 2)
+    assert tm.delta(tmp_path).rows().to_pylist() == [{"a": 1, "b": "x", "amount": 1}]
+    assert set(DeltaTable(tmp_path).file_uris()) == before
+    assert deletion_vectors.can_mark(DeltaTable(tmp_path))
+
+
 def test_a_commit_that_came_between_stays(tmp_path, monkeypatch):
     kept = Kept(tmp_path, {(1, "x"): 1})
     whole = deletion_vectors._commit

@@ -100,16 +100,16 @@ class _Delta(Source, Sink):
         return number
 
     def overwrite(self, rows: pa.Table, owner: str, number: int) -> None:
+        if self._has_vectors and self._is_there():
+            self._with_vectors()
         enabled = {ENABLED: "true"} if self._has_vectors else None
-        if enabled and self._is_there() and self._table().metadata().configuration.get(ENABLED) != "true":
-            self._table().alter.set_table_properties(enabled)
         self._write(rows, "overwrite", owner, number, schema_mode="overwrite", configuration=enabled)
 
     def append(self, changes: pa.Table, owner: str, number: int) -> None:
         self._write(changes, "append", owner, number)
 
     def merge(self, changes: pa.Table, key: Sequence[str], owner: str, number: int) -> None:
-        table = self._table()
+        table = self._with_vectors() if self._has_vectors else self._table()
         if self._has_vectors and can_mark(table):
             merge_marked(table, changes, key, owner, number)
             return
@@ -158,6 +158,13 @@ class _Delta(Source, Sink):
             commit_properties=_transaction(owner, number),
             **options,
         )
+
+    def _with_vectors(self) -> Any:
+        """Return the table, which has deletion vectors from here on."""
+        table = self._table()
+        if table.metadata().configuration.get(ENABLED) != "true":
+            table.alter.set_table_properties({ENABLED: "true"})
+        return table
 
     def _is_there(self) -> bool:
         found: bool = library_of("deltalake", "delta").DeltaTable.is_deltatable(self._path, self._options)
