@@ -67,7 +67,7 @@ def run(folder):
     home = Path(pyspark.__file__).parent
     settings = ["spark.sql.catalogImplementation=hive", "spark.driver.memory=1g", "spark.ui.enabled=false"]
     given = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-    command = [home / "bin" / "spark-pipelines", "run", *(part for s in settings for part in ("--conf", s))]
+    command = [str(home / "bin" / "spark-pipelines"), "run", *(part for s in settings for part in ("--conf", s))]
     done = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, check=False, timeout=600)
     said = done.stdout + done.stderr
     assert "Run is COMPLETED" in said, said
