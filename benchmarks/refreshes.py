@@ -1,11 +1,14 @@
-"""What a refresh of views over Delta tables costs, beside DuckDB computing the same views anew and overwriting them."""
+"""What a refresh of views over Delta tables costs, beside DuckDB computing the same views anew and overwriting them.
+
+The views' own tables are Delta's, too, or those of a database of DuckDB.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import duckdb
@@ -14,7 +17,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 import tidemill as tm
-from benchmarks.runner import Figures
+from benchmarks.runner import Figures, peak_memory, say
 
 QUERIES = {
     "by_region": "SELECT region, sum(amount) AS total FROM orders JOIN customers USING (customer) GROUP BY region",
@@ -44,11 +47,14 @@ DIMENSIONS = {"product": 1000, "shop": 100, "taker": 500}
 """What orders have names for beside customers, and how many."""
 
 
-def refreshes(*, rows: int, shares: Sequence[float], write: str, steps: int) -> Figures:
+def refreshes(*, rows: int, shares: Sequence[float], write: str, to: str, steps: int) -> Figures:
     """Return for each share of orders that changed what a refresh takes, and what DuckDB does, by view and in all.
 
     Each share twice: ``opened_s`` includes reading the state, as in a job that is started for it, ``refresh_s`` not.
+    *cpu* is processor time of all threads, which others on the machine disturb least; DuckDB's is in the same process.
     Before them are so many steps of the first share: the first one behind a load may be slower than those to come.
+    ``to`` says whose tables the views are: delta, vectors (Delta's with deletion vectors) or duckdb; ``write`` how the
+    two are written that have a row an order. *peak_mb* is what the process held at most before DuckDB's turn.
     """
     dice = np.random.default_rng(11)
     with tempfile.TemporaryDirectory() as name:
@@ -56,51 +62,63 @@ def refreshes(*, rows: int, shares: Sequence[float], write: str, steps: int) -> 
         many = max(rows // 50, 20)
         for table, made in _tables(dice, rows, many).items():
             _put(lake / table, made, feed=True)
-        with _views(lake, write) as views:
+        with _views(lake, write, to) as views:
             began = perf_counter()
             views.refresh()
-            found: Figures = {"load_s": perf_counter() - began, "anew_load_s": sum(_anew(lake).values())}
-            found["steps_s"] = [_step(lake, views, dice, rows, shares[0])[0] for _ in range(steps)]
-        with _views(lake, write) as views:
+            found: Figures = {"load_s": perf_counter() - began, "peak_mb": peak_memory()}
+            found["anew_load_s"] = sum(_anew(lake, to).values())
+            first = [_step(lake, views, dice, rows, shares[0])[:2] for _ in range(steps)]
+            found["steps_s"], found["steps_cpu_s"] = [t for t, _ in first], [cpu for _, cpu in first]
+        with _views(lake, write, to) as views:
             began = perf_counter()
             views.refresh()
             found["nothing_new_s"] = perf_counter() - began  # opening included
         for share in shares:
-            with _views(lake, write) as views:
-                opened, _ = _step(lake, views, dice, rows, share)
-                taken, done = _step(lake, views, dice, rows, share)
-                anew = _anew(lake)
+            with _views(lake, write, to) as views:
+                opened, opened_cpu, _ = _step(lake, views, dice, rows, share)
+                taken, cpu, done = _step(lake, views, dice, rows, share)
+                used = process_time()
+                anew = _anew(lake, to)
+                used = process_time() - used
                 ways = {n: f"{v.way} {v.seconds:.2f} s, anew {anew[n]:.2f} s" for n, v in done.views.items()}
-                wrong = [n for n in QUERIES if not _same(lake, n, write)]
+                wrong = [n for n in QUERIES if not _same(lake, n, write, to)]
                 total = {
                     "opened_s": opened,
+                    "opened_cpu_s": opened_cpu,
                     "refresh_s": taken,
+                    "refresh_cpu_s": cpu,
                     "anew_s": sum(anew.values()),
+                    "anew_cpu_s": used,
                     "ratio": sum(anew.values()) / taken,
+                    "ratio_cpu": used / cpu,
                 }
                 found[f"{share:.2%}"] = {**total, "views": ways, "wrong": wrong}
-    return {"refreshes": {"rows": rows, "write": write, **found}}
+                say(f"{share:.2%}: {found[f'{share:.2%}']}")
+    return {"refreshes": {"rows": rows, "write": write, "to": to, **found}}
 
 
-def _step(lake: Path, views: tm.Views, dice: np.random.Generator, rows: int, share: float) -> tuple[float, Any]:
-    """Change a share of the orders, and of who follows whom; return what a refresh takes, and what it did."""
+def _step(lake: Path, views: tm.Views, dice: np.random.Generator, rows: int, share: float) -> tuple[float, float, Any]:
+    """Change a share of the orders, and of who follows whom; return what a refresh takes, by both clocks, and does."""
     many = max(rows // 50, 20)
     for table, size, made in (("orders", rows, _orders), ("follows", 2 * many, _follows)):
         changed = dice.choice(size, max(int(size * share), 1), replace=False)
         _merge(lake / table, made(dice, changed, many))
-    began = perf_counter()
+    began, used = perf_counter(), process_time()
     done = views.refresh()
-    return perf_counter() - began, done
+    return perf_counter() - began, process_time() - used, done
 
 
-def _views(lake: Path, write: str) -> tm.Views:
+def _views(lake: Path, write: str, to: str) -> tm.Views:
     views = tm.Views(lake / "state")
     for table, key in TABLES.items():
         views.source(table, tm.delta(lake / table), key=key)
     for name, query in QUERIES.items():
         is_large = KEYS[name] == "id"
         way: Any = write if is_large else "auto"
-        views.view(name, views.flow.sql(query), to=tm.delta(lake / name), key=KEYS[name], write=way)
+        sink: Any = tm.duckdb(lake / "views.duckdb", name)
+        if to != "duckdb":
+            sink = tm.delta(lake / name, deletion_vectors=to == "vectors")
+        views.view(name, views.flow.sql(query), to=sink, key=KEYS[name], write=way)
     return views
 
 
@@ -143,28 +161,36 @@ def _merge(path: Path, table: pa.Table) -> None:
     merging.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
-def _anew(lake: Path) -> dict[str, float]:
+def _anew(lake: Path, to: str) -> dict[str, float]:
     """Return how long DuckDB takes for each view: reading the tables, computing it, writing it whole."""
     taken = {}
     for name, query in QUERIES.items():
         began = perf_counter()
-        with duckdb.connect() as connection:
+        with duckdb.connect(lake / "anew.duckdb") as connection:
             for table in TABLES:
                 if table in query:
                     connection.register(table, DeltaTable(lake / table).to_pyarrow_table())
-            _put(lake / "anew" / name, connection.sql(query).to_arrow_table())
+            if to != "duckdb":
+                _put(lake / "anew" / name, connection.sql(query).to_arrow_table())
+            else:
+                connection.execute(f"CREATE OR REPLACE TABLE {name} AS {query}")
         taken[name] = perf_counter() - began
     return taken
 
 
-def _same(lake: Path, name: str, write: str) -> bool:
+def _same(lake: Path, name: str, write: str, to: str) -> bool:
     """Return whether a view holds what DuckDB's does."""
-    with duckdb.connect() as connection:
-        connection.register("found", DeltaTable(lake / name).to_pyarrow_table())
-        connection.register("anew", DeltaTable(lake / "anew" / name).to_pyarrow_table())
+    with duckdb.connect(config={"memory_limit": "3GB", "temp_directory": str(lake / "spare")}) as connection:
+        if to != "duckdb":
+            for table, folder in (("found", lake / name), ("anew", lake / "anew" / name)):
+                connection.register(table, pa.table(DeltaTable(folder).scan()))
+        else:
+            for table, file in (("found", "views"), ("anew", "anew")):
+                connection.execute(f"ATTACH '{lake / file}.duckdb' AS {file} (READ_ONLY)")
+                connection.execute(f"CREATE VIEW {table} AS FROM {file}.{name}")
         found = "SELECT * FROM found"
         if write == "changelog" and KEYS[name] == "id":
-            columns = ", ".join(c for c in DeltaTable(lake / "anew" / name).schema().to_arrow().names)
+            columns = ", ".join(connection.sql("FROM anew").columns)
             sign = "sum(CASE WHEN _change = 'insert' THEN 1 ELSE -1 END)"
             found = f"SELECT {columns} FROM found GROUP BY {columns} HAVING {sign} = 1"
         query = f"SELECT count(*) FROM (({found} EXCEPT ALL SELECT * FROM anew) UNION ALL (SELECT * FROM anew EXCEPT ALL {found}))"  # noqa: E501

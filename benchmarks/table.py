@@ -79,6 +79,10 @@ TABLE = {
         "tpcdi:tpcdi", "TPC-DI in SQL: 48 views in three layers, kept up to date as batches arrive", "DuckDB",
         {"scale": 3, "shares": (0.00001, 0.001, 0.01), "threads": 1, "duckdb_memory": ""},
     ),
+    "tpcdi_views": Benchmark(
+        "tpcdi_views:tpcdi_views", "the same as a job: views over staged files, refreshed, with tables of gold",
+        "DuckDB, computing and writing them anew", {"scale": 1, "shares": (0.00001, 0.001, 0.01), "threads": 2},
+    ),
     "future_updates": Benchmark(
         "values:future_updates", "updates pending for later times", "-",
         {"sizes": (100_000, 1_000_000, 10_000_000), "each": 10, "epochs": 500},
@@ -145,7 +149,7 @@ TABLE = {
     ),
     "refreshes": Benchmark(
         "refreshes:refreshes", "views over Delta tables, refreshed", "DuckDB, overwriting them",
-        {"rows": 1_000_000, "shares": (0.0001, 0.001, 0.01), "write": "auto", "steps": 10},
+        {"rows": 1_000_000, "shares": (0.0001, 0.001, 0.01), "write": "auto", "to": "delta", "steps": 10},
     ),
     "spark": Benchmark(
         "spark:spark", "joins, recursion and histories on Spark", "Spark, from scratch",

@@ -17,7 +17,7 @@ from benchmarks.workloads import tpcdi as workload
 from benchmarks.workloads.tpcdi.files import Files, Source, in_order
 
 LAYERS = ("bronze", "silver", "gold")
-_VIEW = r"CREATE (?:MATERIALIZED )?VIEW ([\w.]+) AS\s+(.*)"
+VIEW = r"CREATE (?:MATERIALIZED )?VIEW ([\w.]+) AS\s+(.*)"
 
 
 def script() -> str:
@@ -48,9 +48,9 @@ def tpcdi(*, scale: float, shares: Sequence[float], threads: int, duckdb_memory:
     ):
         for batch, (gone, come) in enumerate(batches(source, shares, flow), 1):
             rows = sum(t.num_rows for files in (gone, come) for t in files.values())
-            ours = _taken(lambda g=gone, c=come: step(run, g, c, names))
+            ours = taken(lambda g=gone, c=come: step(run, g, c, names))
             peak = peak_memory()
-            theirs = _taken(lambda g=gone, c=come, b=batch: anew(judge, g, c, b))
+            theirs = taken(lambda g=gone, c=come, b=batch: anew(judge, g, c, b))
             found.append({
                 "scale": scale, "batch": batch, "share": 1 if batch == 1 else shares[batch // 2 - 1], "rows": rows,
                 "changed": ours[2],
@@ -59,7 +59,7 @@ def tpcdi(*, scale: float, shares: Sequence[float], threads: int, duckdb_memory:
                 "wrong": differing(run, judge, names),
             })  # fmt: skip
             say(found[-1])
-        sizes = {"scale": scale, "views": len(re.findall(_VIEW, script())), "plan_cpu_s": planned, "threads": threads}
+        sizes = {"scale": scale, "views": len(re.findall(VIEW, script())), "plan_cpu_s": planned, "threads": threads}
     return {"tpcdi": found, "tpcdi_sizes": sizes, "wrong": [f["batch"] for f in found if f["wrong"]]}
 
 
@@ -104,7 +104,7 @@ def anew(judge: Any, gone: Files, come: Files, batch: int) -> None:
         judge.register("given", rows)
         judge.execute(f"INSERT INTO {name} SELECT * FROM given")
     for statement in script().split(";"):
-        if view := re.search(_VIEW, statement, re.DOTALL):
+        if view := re.search(VIEW, statement, re.DOTALL):
             judge.execute(f"CREATE OR REPLACE TABLE {view[1]} AS {view[2]}")
 
 
@@ -122,7 +122,7 @@ def differing(run: tm.Run, judge: Any, names: Sequence[str]) -> list[str]:
     return found
 
 
-def _taken(work: Any) -> tuple[float, float, Any]:
+def taken(work: Any) -> tuple[float, float, Any]:
     """Return the seconds that work takes, the seconds of processor time, and what it returns."""
     start, used = perf_counter(), process_time()
     found = work()

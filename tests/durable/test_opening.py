@@ -138,6 +138,20 @@ def test_the_end_writes_a_checkpoint_where_steps_take_longer_to_repeat(tmp_path,
     assert list(tmp_path.glob("checkpoint-*")) == [path]  # what is queued is no step, and no reason for another
 
 
+def test_the_end_writes_a_checkpoint_of_a_load_through_many_operators(tmp_path):
+    """Its rows go through all of them again, where state that is read again goes through none."""
+    flow = tm.Dataflow("many")
+    x = flow.input("x", {"k": "int64", "v": "int64"})
+    for i in range(20):
+        kept = x.filter(f"v % 97 <> {i}").with_columns(g=f"k % {i + 2}")
+        flow.output(f"top{i}", kept.group_by("g").agg(top=tm.max("v")))
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        run.insert("x", [(i, i) for i in range(15_000)])
+        run.advance()
+        assert run.metrics().state_rows > 20 * 15_000
+    assert len(list(tmp_path.glob("checkpoint-*"))) == 1
+
+
 @pytest.mark.slow
 def test_opening_and_files_do_not_grow_with_the_steps(tmp_path, monkeypatch):
     """Neither does what is read at opening: frames, and bytes of the log."""

@@ -14,7 +14,7 @@ from support.lakes import Cut, orders
 import tidemill as tm
 from tidemill.errors import ViewError
 from tidemill.views.databases import DatabaseTable
-from tidemill.views.journal import RefreshJournal
+from tidemill.views.journal import RefreshJournal, digest_of
 
 KINDS = [pytest.param("duckdb"), pytest.param("postgres", marks=pytest.mark.slow)]
 NUMBERS = itertools.count()
@@ -256,6 +256,41 @@ def test_a_file_of_duckdb_that_is_not_one_is_refused(tmp_path):
     with duckdb.connect(tmp_path / "y.duckdb") as connection:
         connection.execute("CREATE SCHEMA a; CREATE TABLE a.t AS SELECT 1 AS x")
     assert tm.duckdb(tmp_path / "y.duckdb", "a.t")().to_pylist() == [{"x": 1}]
+
+
+def test_the_fixed_costs_of_a_refresh_do_not_grow_with_its_views(tmp_path, monkeypatch):
+    """A file of DuckDB is opened to see what is in it, and to write to it; what is declared is digested once."""
+    connect, seen = duckdb.connect, {"opened": 0, "open": 0, "digests": 0}
+
+    class Counted:
+        def __init__(self, path):
+            self.connection = connect(path)
+
+        def __enter__(self):
+            seen["opened"] += seen["open"] == 0
+            seen["open"] += 1
+            return self.connection.__enter__()
+
+        def __exit__(self, *raised):
+            seen["open"] -= 1
+            return self.connection.__exit__(*raised)
+
+    def digest(*declared):
+        seen["digests"] += 1
+        return digest_of(*declared)
+
+    shop = Shop(tmp_path, lambda name: tm.duckdb(tmp_path / "x.duckdb", name))
+    shop.put((1, "north", 7))
+    with shop.views() as views:
+        views.refresh()
+        monkeypatch.setattr(duckdb, "connect", Counted)
+        monkeypatch.setattr("tidemill.views.views.digest_of", digest)
+        shop.put((1, "north", 9))
+        assert [w.changed for w in views.refresh().views.values()] == [2, 2, 2]
+        assert seen == {"opened": 2, "open": 0, "digests": 0}
+    with shop.views() as views:
+        views.refresh()
+        assert seen == {"opened": 3, "open": 0, "digests": 1}
 
 
 def test_a_database_of_duckdb_in_memory_is_refused():

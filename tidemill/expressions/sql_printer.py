@@ -38,6 +38,7 @@ def print_sql(bound: Bound, *, explicit: bool) -> str:
     return _printed(bound, explicit)
 
 
+@functools.lru_cache(maxsize=1 << 14)  # fingerprints print all of a graph, in which many are equal, more than once
 @recursion_guard
 def _printed(bound: Bound, explicit: bool) -> str:
     try:

@@ -23,6 +23,8 @@ class DatabaseTable(Sink):
     """A table in a database, by its name, which may begin with that of a schema."""
 
     ways = frozenset({"merge", "overwrite", "changelog"})
+    listing = "information_schema.columns", "table_schema", "ordinal_position"
+    """What lists the columns of all tables, and what it calls their schema and their place."""
     keeps_logs = False  # a note is gone where somebody else wrote, and theirs is another log
 
     def __init__(self, table: str) -> None:
@@ -64,7 +66,7 @@ class DatabaseTable(Sink):
 
     def refresh(self, owner: str) -> int | None:
         with self._transaction() as connection:
-            if not self._columns(connection) or not self._columns(connection, _STEPS):
+            if len(set(self._listed(connection, "table_name", self._name, _STEPS))) < 2:  # noqa: PLR2004 - one is missing
                 return None
             where = f"name = {_text(self._name)} AND owner = {_text(owner)}"
             found = connection.execute(f"SELECT refresh FROM {self._steps} WHERE {where}").fetchall()  # noqa: S608
@@ -132,10 +134,15 @@ class DatabaseTable(Sink):
 
     def _columns(self, connection: Any, name: str = "") -> list[str]:
         """Return the columns of a table, by default this one; none where it is not there."""
-        schema = _text(self._schema) if self._schema else "current_schema()"
-        where = f"table_schema = {schema} AND table_name = {_text(name or self._name)} ORDER BY ordinal_position"
-        query = f"SELECT column_name FROM information_schema.columns WHERE {where}"  # noqa: S608
-        return [column for (column,) in connection.execute(query).fetchall()]
+        return self._listed(connection, "column_name", name or self._name)
+
+    def _listed(self, connection: Any, what: str, *names: str) -> list[str]:
+        """Return what is listed of the columns of tables."""
+        listing, schema, place = self.listing
+        where = f"{schema} = {_text(self._schema) if self._schema else 'current_schema()'}"
+        named = f"table_name IN ({', '.join(map(_text, names))}) ORDER BY {place}"
+        query = f"SELECT {what} FROM {listing} WHERE {where} AND {named}"  # noqa: S608
+        return [found for (found,) in connection.execute(query).fetchall()]
 
     def _same_types(self, connection: Any, schema: pa.Schema) -> bool:
         """Return whether a table made for a schema has the types that this one has."""

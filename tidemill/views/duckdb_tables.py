@@ -17,6 +17,8 @@ from tidemill.views.stores import library_of
 class _DuckDB(DatabaseTable):
     """A table in a file of DuckDB: see `duckdb`."""
 
+    listing = "duckdb_columns()", "schema_name", "column_index"  # in half the time of the standard's
+
     def __init__(self, path: str | os.PathLike[str], table: str) -> None:
         super().__init__(table)
         self._path, self._said = os.fspath(path), table
@@ -28,16 +30,22 @@ class _DuckDB(DatabaseTable):
         return f"duckdb({self._path!r}, {self._said!r})"
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[Any]:
+    def at_hand(self) -> Iterator[Any]:
+        """Keep the file open: opening takes 25 ms, another connection 0.6 ms, and what was put is merged once."""
         library = library_of("duckdb", "duckdb")
         try:
             with library.connect(self._path) as connection:
-                connection.execute("BEGIN")
                 yield connection
-                connection.execute("COMMIT")  # an error closes it, which rolls back
         except library.Error as error:  # such as that another process has the file open
             msg = f"{self}: {error}"
             raise ViewError(msg) from error
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        with self.at_hand() as connection:
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("COMMIT")  # an error closes it, which rolls back
 
     def _fetch(self, connection: Any, query: str) -> pa.Table:
         return connection.sql(query).to_arrow_table()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import importlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -78,6 +79,10 @@ class Sink(abc.ABC):
     @abc.abstractmethod
     def overwrite(self, rows: pa.Table, owner: str, number: int) -> None:
         """Put these rows in the place of all, with the number of the refresh, both or neither."""
+
+    def at_hand(self) -> contextlib.AbstractContextManager[Any]:
+        """Keep open what several calls in turn need, of this sink and of others of its database."""
+        return contextlib.nullcontext()
 
     def merge(self, changes: pa.Table, key: Sequence[str], owner: str, number: int) -> None:
         """Take rows, one of a key, with the number, both or neither. ``_change`` is insert, update, or delete."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import functools
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -78,6 +79,8 @@ class Views:
         self._journal = RefreshJournal(self._folder)
         self._sources: dict[str, _Declared] = {}
         self._views: dict[str, DeclaredView] = {}
+        self._digested: tuple[Any, str] | None = None
+        """Of which declarations a digest was made last, and the digest."""
         self._run: Run | None = None
         self._run_name = ""
         self._readers: dict[str, Subscription] = {}
@@ -189,18 +192,18 @@ class Views:
         for name in anew - self._views.keys():
             msg = f"views.refresh(full=[{name!r}]): no view {name!r}: {did_you_mean(name, self._views)}"
             raise UnknownNameError(msg)
-        began = time.perf_counter()
+        began, declared = time.perf_counter(), self._declared()
         last = self._journal.last()
-        if last is not None and not anew and self._journal.plan() is None and self._is_current(last):
+        if last is not None and not anew and self._journal.plan() is None and self._is_current(last, declared):
             nothing = {n: attrs.evolve(v, way="", changed=0, seconds=0.0) for n, v in last.views.items()}
             read = dict.fromkeys(last.read, 0)
-            for name, declared in self._sources.items():
+            for name, source in self._sources.items():
                 if name in last.versions:
-                    declared.source.rest(last.versions[name]["at"])
+                    source.source.rest(last.versions[name]["at"])
             return attrs.evolve(last, seconds=time.perf_counter() - began, read=read, views=nothing)
-        return self._go_on(began, anew, full=full is True)
+        return self._go_on(began, anew, declared, full=full is True)
 
-    def _go_on(self, began: float, anew: set[str], *, full: bool) -> Refresh:
+    def _go_on(self, began: float, anew: set[str], declared: str, *, full: bool) -> Refresh:
         """Do what was planned and is not done yet, or else what there is to do."""
         last, found = before = self._journal.state()
         plan = None if full or found is None or "refused" in found else found
@@ -213,10 +216,10 @@ class Views:
             name = f"run-{number}" if full or run_before is None else run_before
         run = self._open(name)  # which nobody else has open, from here on
         if self._journal.state() != before:  # somebody did meanwhile
-            return self._go_on(began, anew, full=full)
+            return self._go_on(began, anew, declared, full=full)
         is_new, done, since = (True, 0, {}) if last is None or last.run != name else (False, last.epoch, last.versions)
         if plan is None:
-            plan = self._planned(number, name, None if full else found, since)
+            plan = self._planned(number, name, None if full else found, since, declared)
         since = plan["since"]
         versions = {n: v for n, v in plan["versions"].items() if n in self._sources}  # what came since waits
         read = dict.fromkeys(self._sources, 0)
@@ -224,23 +227,24 @@ class Views:
             self._deliver(run, plan, versions, read)
         self._require_unique(run, plan)
         written = {}
-        for view in self._views.values():
-            changes, is_whole = _changes(view, self._readers[view.name], done)
-            contents = functools.cache(functools.partial(_contents, run, view.name))
-            is_asked = view.name in anew
-            is_again = plan["declared"] == self._declared() and not is_asked
-            due = Due(number, self._journal.name(), changes, contents, is_whole, is_asked, is_again)
-            written[view.name] = write(view, due, None if last is None else last.views.get(view.name))
+        with self._sinks_at_hand():
+            for view in self._views.values():
+                changes, is_whole = _changes(view, self._readers[view.name], done)
+                contents = functools.cache(functools.partial(_contents, run, view.name))
+                is_asked = view.name in anew
+                is_again = plan["declared"] == declared and not is_asked
+                due = Due(number, self._journal.name(), changes, contents, is_whole, is_asked, is_again)
+                written[view.name] = write(view, due, None if last is None else last.views.get(view.name))
         seconds, now = time.perf_counter() - began, dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         epochs = [frontier.elements[0][0] for name in self._sources if (frontier := run.frontier(name)).elements]
         at = min(epochs, default=0)
-        refresh = Refresh(number, now, seconds, versions, read, written, plan["run"], at, self._declared())
+        refresh = Refresh(number, now, seconds, versions, read, written, plan["run"], at, declared)
         self._journal.done(refresh)
         self._tidy(run, refresh)
         return refresh
 
     def _planned(
-        self, number: int, run: str, behind: Mapping[str, Any] | None, since: Mapping[str, Any]
+        self, number: int, run: str, behind: Mapping[str, Any] | None, since: Mapping[str, Any], declared: str
     ) -> Mapping[str, Any]:
         """Return what a refresh is to do, on the disk, with versions of the sources that stay."""
         since = since if behind is None else behind["versions"]
@@ -255,7 +259,7 @@ class Views:
                 raise ViewError(msg)
             self._sources[name].source.fix(version["at"])
         begins = {"number": number, "run": run, "since": since, "behind": behind}
-        plan = {**begins, "versions": versions, "declared": self._declared()}
+        plan = {**begins, "versions": versions, "declared": declared}
         self._journal.begin(plan)
         return plan
 
@@ -299,18 +303,31 @@ class Views:
 
     def _declared(self) -> str:
         """Return what tells these declarations from others, by what is computed, and where it is written to and how."""
-        return digest_of(self.flow.graph, [(v.name, repr(v.to), v.write, v.key) for v in self._views.values()])
+        said = [(v.name, repr(v.to), v.write, v.key) for v in self._views.values()]
+        now = len(self.flow.graph.nodes), said  # nodes are added, and stay as they are
+        if self._digested is None or self._digested[0] != now:
+            self._digested = now, digest_of(self.flow.graph, said)
+        return self._digested[1]
 
-    def _is_current(self, last: Refresh) -> bool:
+    def _is_current(self, last: Refresh, declared: str) -> bool:
         """Return whether there is nothing new in the sources, the declarations, and the tables that are written."""
-        if last.dataflow != self._declared() or last.versions != self._versions(last.versions):
+        if last.dataflow != declared or last.versions != self._versions(last.versions):
             return False
         return all(last.views[name].number == number for name, number in self._reached().items())
 
     def _reached(self) -> dict[str, int | None]:
         """Return for each view that is written which refresh wrote it last."""
         owner = self._journal.name()
-        return {n: v.to.refresh(f"{owner}:{n}") for n, v in self._views.items() if v.to is not None}
+        with self._sinks_at_hand():
+            return {n: v.to.refresh(f"{owner}:{n}") for n, v in self._views.items() if v.to is not None}
+
+    @contextlib.contextmanager
+    def _sinks_at_hand(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for view in self._views.values():
+                if view.to is not None:
+                    stack.enter_context(view.to.at_hand())
+            yield
 
     def _open(self, name: str) -> Run:
         """Return the run of a folder, with a reader of each view that goes on where the last refresh was done."""

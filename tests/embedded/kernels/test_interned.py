@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.running import embedded, examples
 
 import tidemill as tm
-from tidemill.renderer.embedded import interned
+from tidemill.renderer.embedded import interned, state
 from tidemill.renderer.embedded.interned import InternedSweeper
 from tidemill.renderer.embedded.kernels import interner
 from tidemill.renderer.embedded.operators import input_output
@@ -256,3 +256,23 @@ def test_an_interrupt_leaves_no_number_without_its_object(several, released):
         assert values.objects(numbers).tolist() == ["a", "d", "x", "y", "z"]
         line += 1
     assert line > 2
+
+
+VALUES = st.text(max_size=10) | st.binary(max_size=10) | st.integers(2**62, 2**80) | st.tuples(st.integers(0, 3))
+
+
+@given(st.lists(st.none() | st.text(max_size=10)) | st.lists(st.none() | VALUES))
+def test_leading_numbers_are_those_of_each(values):
+    assert interner.leading_numbers(values).tolist() == [interner.leading_number(v) for v in values]
+
+
+@given(st.lists(VALUES, unique=True), st.sets(st.integers(0, 9)))
+def test_what_was_saved_is_loaded_with_the_same_numbers(values, released):
+    """Of texts among others, and of numbers that are free."""
+    before, after = interner.Interner(), interner.Interner()
+    before.numbers(values)
+    before.release(np.array(sorted(n for n in released if n < len(values)), np.int64))
+    state._load_interned(after, state._dump_interned(before))
+    assert after.values() == before.values()
+    assert [after.number(v) for v in before.values() if v is not None] == list(before._numbers.values())
+    assert [after.number("new 1"), after.number("new 2")] == [before.number("new 1"), before.number("new 2")]

@@ -249,23 +249,31 @@ def _value(kind: str, piece: bytes) -> Any:
 
 
 def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
-    kinds, lengths, content = saved["kinds"].tobytes(), saved["lengths"], saved["bytes"]
-    if not kinds.strip(b"s"):  # all are text, as they mostly are
-        ends = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
-        buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(content))]
-        texts = pa.Array.from_buffers(pa.large_string(), len(kinds), buffers)
-        try:
-            texts.validate(full=True)
-        except pa.ArrowInvalid:  # surrogates, which are no text elsewhere
-            pass
-        else:
-            interner.add_all(texts.to_pylist())
-            return
-    whole, at = content.tobytes(), 0
-    for kind, length in zip(kinds.decode(), lengths.tolist(), strict=True):
-        piece = whole[at : at + length]
-        at += length
-        interner.add(_value(kind, piece))
+    kinds, lengths, content = saved["kinds"], saved["lengths"], saved["bytes"]
+    ends = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
+    values: list[Any] = [None] * len(kinds)
+    is_text = kinds == ord("s")  # as they mostly are
+    texts = _texts(lengths.compress(is_text), content.compress(np.repeat(is_text, lengths)))
+    others = range(len(kinds)) if texts is None else np.flatnonzero(~is_text).tolist()
+    for i in others:
+        values[i] = _value(chr(kinds[i]), content[ends[i] : ends[i + 1]].tobytes())
+    if texts is not None:
+        for i, text in zip(np.flatnonzero(is_text).tolist(), texts, strict=True):
+            values[i] = text
+    interner.add_all(values)
+
+
+def _texts(lengths: Any, content: Any) -> list[str] | None:
+    """Return texts that lie end to end; None where some have surrogates, which are no text elsewhere."""
+    ends = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(content))]
+    texts = pa.Array.from_buffers(pa.large_string(), len(lengths), buffers)
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    found: list[str] = texts.to_pylist()
+    return found
 
 
 def saved_interner(saved: Saved) -> Interner:

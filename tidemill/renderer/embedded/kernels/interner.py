@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints
 
@@ -80,8 +81,10 @@ class Interner:
         """The numbers of objects that were released."""
 
     def add_all(self, values: list[Any]) -> None:
-        """Give different objects the next numbers."""
+        """Give different objects the next numbers; None for one that was released."""
         self._numbers.update(zip(values, itertools.count(len(self._objects)), strict=False))
+        if self._numbers.pop(None, None) is not None:
+            self._free += [n for n, value in enumerate(values, len(self._objects)) if value is None]
         self._objects += values
 
     def number(self, value: Any) -> int:
@@ -119,14 +122,6 @@ class Interner:
         self._numbers[value] = number
         return number
 
-    def add(self, value: Any) -> None:
-        """Give an object the next number; None for one that was released."""
-        if value is None:
-            self._free.append(len(self._objects))
-        else:
-            self._numbers[value] = len(self._objects)
-        self._objects.append(value)
-
     def objects(self, numbers: Ints) -> Any:
         """Return an object array of what the numbers stand for."""
         size = len(self._objects)
@@ -147,7 +142,7 @@ class Interner:
             grown[: self._led] = self._leading[: self._led]
             self._leading = grown
         if self._led < size:
-            self._leading[self._led : size] = list(map(leading_number, self._objects[self._led :]))
+            self._leading[self._led : size] = leading_numbers(self._objects[self._led :])
             self._led = size
         return self._leading.take(numbers, mode="clip")
 
@@ -226,6 +221,23 @@ class Interner:
 _BYTES: Final = 8
 _MIDDLE: Final = 2**63
 _LARGE: Final = 2**62
+
+
+def leading_numbers(values: list[Any]) -> Ints:
+    """Return the `leading_number` of each, of texts alone all at once."""
+    try:
+        texts = pa.array(values, pa.large_string())
+    except (pa.ArrowException, TypeError, UnicodeError):  # something else, or surrogates
+        return np.array(list(map(leading_number, values)), np.int64)
+    _, ends, content = texts.buffers()
+    begins = np.frombuffer(ends, np.int64)[: len(values) + 1]
+    data = np.frombuffer(content or b"", np.uint8)
+    first = np.zeros((len(values), _BYTES), np.uint8)
+    for at in range(_BYTES):
+        has = np.flatnonzero(begins[1:] - begins[:-1] > at)
+        first[has, at] = data[begins[has] + at]
+    numbers = (first.view(">u8")[:, 0].astype(np.uint64) ^ np.uint64(_MIDDLE)).view(np.int64)
+    return np.where(texts.is_null().to_numpy(zero_copy_only=False), 0, numbers)
 
 
 def leading_number(value: Any) -> int:
