@@ -110,7 +110,7 @@ def test_iterations_of_nested_loops_are_stepped_through(chromium, tmp_path):
         there = sorted(i for i, w in run.events[1].operators.items() if (user, *which) in w.times)
         assert opened.ids(".operator.alive") == there
     opened.keys("Escape")
-    assert opened.text(".rounds output") .startswith(f"all {len(rounds)} iterations: ")
+    assert opened.text(".rounds output").startswith(f"all {len(rounds)} iterations: ")
     opened.page.locator(".bars button").nth(len(rounds) - 1).click()
     assert opened.text(".rounds output").startswith("iteration")
 

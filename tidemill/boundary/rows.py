@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import numbers_of
 from tidemill.boundary.tables import Source, as_table, checked_table, mismatch
 from tidemill.boundary.values import (
     INT32_LIMIT,
@@ -119,8 +120,8 @@ def python_rows(batch: Batch) -> list[tuple[Any, ...]]:
 
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """Return a column as canonical Python values: one NaN, no -0.0, instants in UTC, lists and structs as tuples."""
-    if pa.types.is_floating(column.type) and not column.null_count:
-        numbers = np.asarray(column)
+    if column.type == pa.float64() and not column.null_count:
+        numbers = numbers_of(column)
         if not np.isnan(numbers).any():
             listed: list[Any] = (numbers + 0.0).tolist()
             return listed

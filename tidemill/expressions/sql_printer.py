@@ -29,7 +29,7 @@ DIALECT: Final = "spark"
 _SPARK: Final = Dialect.get_or_raise(DIALECT)
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(1 << 14)
 def print_sql(bound: Bound, *, explicit: bool) -> str:
     """Return a bound tree as Spark SQL text; what is meant by ``explicit`` is said at ``sql_text.to_sql``.
 
@@ -38,7 +38,6 @@ def print_sql(bound: Bound, *, explicit: bool) -> str:
     return _printed(bound, explicit)
 
 
-@functools.lru_cache(maxsize=1 << 14)  # fingerprints print all of a graph, in which many are equal, more than once
 @recursion_guard
 def _printed(bound: Bound, explicit: bool) -> str:
     try:

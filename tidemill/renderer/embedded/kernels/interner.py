@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import truths_of, value_array
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints
 
 _SAMPLE: Final = 10_000
@@ -226,18 +227,18 @@ _LARGE: Final = 2**62
 def leading_numbers(values: list[Any]) -> Ints:
     """Return the `leading_number` of each, of texts alone all at once."""
     try:
-        texts = pa.array(values, pa.large_string())
-    except (pa.ArrowException, TypeError, UnicodeError):  # something else, or surrogates
+        texts = value_array([None if v is None else v[:_BYTES] for v in values], pa.string())
+    except (TypeError, UnicodeError):  # something else, or surrogates
         return np.array(list(map(leading_number, values)), np.int64)
     _, ends, content = texts.buffers()
-    begins = np.frombuffer(ends, np.int64)[: len(values) + 1]
+    begins = np.frombuffer(ends, np.int32)[: len(values) + 1]
     data = np.frombuffer(content or b"", np.uint8)
     first = np.zeros((len(values), _BYTES), np.uint8)
     for at in range(_BYTES):
         has = np.flatnonzero(begins[1:] - begins[:-1] > at)
         first[has, at] = data[begins[has] + at]
     numbers = (first.view(">u8")[:, 0].astype(np.uint64) ^ np.uint64(_MIDDLE)).view(np.int64)
-    return np.where(texts.is_null().to_numpy(zero_copy_only=False), 0, numbers)
+    return np.where(truths_of(texts.is_null()), 0, numbers)
 
 
 def leading_number(value: Any) -> int:
