@@ -30,7 +30,7 @@ def picture(graph: nx.DiGraph) -> str:
     order = list(nx.lexicographical_topological_sort(graph))
     ids = {name: number for number, name in enumerate(order)}
     found = [_operator(ids[name], name, sorted(ids[a] for a in graph.predecessors(name))) for name in order]
-    layout = lay_out(Scene("packages", (), tuple(found), (Loop(0, "dataflow", "packages", None, ""),)))
+    layout = lay_out(Scene("packages", (), tuple(found), (Loop(0, "dataflow", "packages", None),)))
     drawn = Picture(round(layout.across) + 2 * ROOM, round(layout.along) + 2 * ROOM)
     for edge in layout.edges:
         points = [(u + ROOM, v + ROOM) for u, v in edge.points]
