@@ -53,7 +53,7 @@ def refreshes(*, rows: int, shares: Sequence[float], write: str, to: str, steps:
     Each share twice: ``opened_s`` includes reading the state, as in a job that is started for it, ``refresh_s`` not.
     *cpu* is processor time of all threads, which others on the machine disturb least; DuckDB's is in the same process.
     Before them are so many steps of the first share: the first one behind a load may be slower than those to come.
-    ``to`` says whose tables the views are: delta, vectors (Delta's with deletion vectors) or duckdb; ``write`` how the
+    ``to`` says whose tables the views are: delta or duckdb; ``write`` how the
     two are written that have a row an order. *peak_mb* is what the process held at most before DuckDB's turn.
     """
     dice = np.random.default_rng(11)
@@ -117,7 +117,7 @@ def _views(lake: Path, write: str, to: str) -> tm.Views:
         way: Any = write if is_large else "auto"
         sink: Any = tm.duckdb(lake / "views.duckdb", name)
         if to != "duckdb":
-            sink = tm.delta(lake / name, deletion_vectors=to == "vectors")
+            sink = tm.delta(lake / name)
         views.view(name, views.flow.sql(query), to=sink, key=KEYS[name], write=way)
     return views
 

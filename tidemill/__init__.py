@@ -313,12 +313,14 @@ _WHEN_ASKED_FOR = {  # not every program has a use for them, and a start is fast
 """Modules, and what of theirs."""
 
 
-def __getattr__(name: str) -> _Any:
-    if name not in _WHEN_ASKED_FOR:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    module = _import_module(f"{__name__}.{_WHEN_ASKED_FOR[name]}")
-    return getattr(module, name, module)
+if not TYPE_CHECKING:  # with it, type checkers would take every name for one of ours
+
+    def __getattr__(name: str) -> _Any:
+        if name not in _WHEN_ASKED_FOR:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        module = _import_module(f"{__name__}.{_WHEN_ASKED_FOR[name]}")
+        return getattr(module, name, module)
 
 
 def __dir__() -> tuple[str, ...]:  # what completion offers: none of the packages beneath

@@ -76,3 +76,11 @@ def test_truths_there_and_back(rows, data):
     assert some.to_pylist() == values[here]
     assert arrays.truths_of(some).tolist() == [bool(v) for v in values[here]]
     assert arrays.truths_of(some.is_null()).tolist() == null[here].tolist()
+
+
+@pytest.mark.parametrize("count", [3, 20_000])
+def test_many_dates_and_texts_are_what_few_are(count):
+    days = [dt.date(1, 1, 1), None, dt.date(9999, 12, 31)] * (count // 3)
+    texts = ["", None, "é\0"] * (count // 3)
+    assert arrays.value_array(days, pa.date32()).equals(pa.array(days, pa.date32()))
+    assert arrays.value_array(texts, pa.string()).equals(pa.array(texts, pa.string()))

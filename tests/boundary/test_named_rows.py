@@ -272,3 +272,16 @@ def test_the_order_of_names_changes_nothing(batch, dice):
         [pyspark_sql.types._create_row(order, row) for row in moved],
     ):
         assert repr(read_back(schema, given_rows)) == repr(rows)
+
+
+def test_fields_of_a_class_that_is_no_tuple_are_no_columns():
+    class Row:  # as SQLAlchemy's, in which it is something else
+        @property
+        def _fields(self):
+            return ("a", "b")
+
+    flow = tm.Dataflow()
+    flow.output("o", flow.input("r", {"a": "int64", "b": "int64"}))
+    run = flow.start()
+    with pytest.raises(tm.errors.RowError, match="is not a row"):
+        run.insert("r", [Row()])

@@ -266,3 +266,20 @@ def test_opening_and_steps_import_only_what_they_need(tmp_path):
     }
     assert unwanted & set(modules.split()) == set()
     assert "tidemill.renderer.durable" in modules.split()
+
+
+def test_what_outputs_keep_is_told_of_the_flow_that_ran_last(tmp_path):
+    def flow(*, changes: bool) -> tm.Dataflow:
+        made = tm.Dataflow("x")
+        rows = made.input("r", {"k": "int64"})
+        made.output("o", rows.group_by("k").agg(n=tm.count()), changes=changes)
+        return made
+
+    with flow(changes=True).start(tm.Embedded(tmp_path)) as run:
+        run.insert("r", [(1,)])
+        run.advance()
+    with flow(changes=False).start(tm.Embedded(tmp_path)) as run:
+        run.insert("r", [(1,)])
+        run.advance()
+    with flow(changes=False).start(tm.Embedded(tmp_path), migrate="refuse") as run:
+        assert list(run.snapshot("o")) == [(1, 2)]

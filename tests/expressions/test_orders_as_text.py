@@ -7,6 +7,9 @@ from support.running import start
 
 import tidemill as tm
 from tidemill.errors import SchemaError
+from tidemill.expressions import sql_parser, sql_printer
+from tidemill.expressions.binding import bind
+from tidemill.expressions.schema import Schema
 
 SCHEMA = {"k": "int64", "v": "int64"}
 ROWS = [(1, 3), (1, None), (1, 1), (1, 2)]
@@ -77,3 +80,18 @@ def test_a_direction_out_of_place_is_told_where_it_belongs():
 def test_names_after_as_are_names():
     c = tm.Dataflow("names").input("x", SCHEMA)
     assert c.select("v + 1 AS w").schema.names == ("w",)
+
+
+def test_what_is_said_of_a_window_is_said_each_time():
+    for _ in range(2):
+        with pytest.warns(tm.errors.EmptyFrameWarning):
+            tm.expr("sum(b) over (order by a rows between 5 following and 2 following)")
+
+
+def test_large_expressions_are_not_held():
+    before = sql_printer._kept.cache_info().currsize, sql_parser._kept.cache_info().currsize
+    large = tm.col("k").isin([f"text {i}" for i in range(1000)])
+    bound = bind(large, Schema.of({"k": "string"}))
+    assert sql_printer.print_sql(bound, explicit=False) == sql_printer.print_sql(bound, explicit=False)
+    tm.expr(sql_printer.print_sql(bound, explicit=False))
+    assert (sql_printer._kept.cache_info().currsize, sql_parser._kept.cache_info().currsize) == before

@@ -1,5 +1,7 @@
 """Nothing of the public API gets lost: tests/project/public_api.txt lists it, a line a name with its parameters."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,14 @@ def test_completion_offers_nothing_that_only_other_parts_of_tidemill_use(kind):
     value = held()[kind]
     assert sorted(inner & set(dir(value))) == []
     assert [n for n in dir(value) if not n.startswith("_")], "and something that users use"
+
+
+@pytest.mark.slow
+def test_type_checkers_find_names_that_are_not_there(tmp_path):
+    wrong = "import tidemill as tm\nfrom tidemill.algorithms import prefix_summ\n\nprint(tm.srot, tm.Views, tm.graphs.bfs)\n"
+    (tmp_path / "user.py").write_text(wrong)
+    checked = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "user.py"]
+    done = subprocess.run(checked, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert 'has no attribute "prefix_summ"' in done.stdout
+    assert 'has no attribute "srot"' in done.stdout
+    assert "Found 2 errors" in done.stdout

@@ -36,9 +36,15 @@ _ELSEWHERE = {
 """Of other names, in ``prefix_sums`` a module of the same name."""
 
 
-def __getattr__(name: str) -> _Any:  # most programs have no use for them, and a start is faster without
-    if name not in __all__:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    module = _import_module(f"{__name__}.{_ELSEWHERE.get(name, f'prefix_sums.{name}')}")
-    return getattr(module, name, module)
+if not TYPE_CHECKING:  # see tidemill
+
+    def __getattr__(name: str) -> _Any:  # most programs have no use for them, and a start is faster without
+        if name not in __all__:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        module = _import_module(f"{__name__}.{_ELSEWHERE.get(name, f'prefix_sums.{name}')}")
+        return getattr(module, name, module)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -433,7 +433,10 @@ def names_of_class(given: type) -> tuple[str, ...]:
         return tuple(model)
     if dataclasses.is_dataclass(given):
         return tuple(f.name for f in dataclasses.fields(given))
-    return tuple(f.name for f in attrs.fields(given)) if attrs.has(given) else tuple(getattr(given, "_fields", ()))
+    if attrs.has(given):
+        return tuple(f.name for f in attrs.fields(given))
+    found = getattr(given, "_fields", ()) if issubclass(given, tuple) else ()  # others mean other things by it
+    return found if isinstance(found, tuple) else ()
 
 
 def as_dict(row: Any, names: Iterable[Any]) -> dict[Any, Any]:

@@ -68,13 +68,14 @@ def parse(text: str) -> Expr:
     ...
     tidemill.errors.SchemaError: UPER(a) in `uper(a)` is not supported in a scalar expression: no function `uper`; ...
     """
+    # Short texts come again and again; what is said of a window is said each time.
+    parsed = _kept if len(text) <= _SHORT and "over" not in text.lower() else _parsed
     try:
-        return _parsed(text)
+        return parsed(text)
     except RecursionError:
         raise too_deep() from None
 
 
-@functools.lru_cache(1024)  # the same texts come again and again
 @recursion_guard
 def _parsed(text: str) -> Expr:
     try:
@@ -92,6 +93,10 @@ def _parsed(text: str) -> Expr:
         msg = f"`{text}` is not a SQL expression: expected one. A literal string is tm.lit({text!r})"
         raise SchemaError(msg)
     return ExpressionParser(text).expression(trees[0])
+
+
+_SHORT: Final = 200
+_kept: Final = functools.lru_cache(1024)(_parsed)
 
 
 def whole_call(this: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Final
@@ -13,7 +14,7 @@ from sqlglot import Dialect, exp
 from sqlglot.errors import SqlglotError
 
 from tidemill.errors import SchemaError
-from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, walk
 from tidemill.expressions.calls import MisfitError, bind_call, bind_cast
 from tidemill.expressions.conversions import Operand
 from tidemill.expressions.functions import FUNCTIONS, NULL, widens
@@ -29,12 +30,24 @@ DIALECT: Final = "spark"
 _SPARK: Final = Dialect.get_or_raise(DIALECT)
 
 
-@functools.lru_cache(1 << 14)
+_FEW: Final = 30
+"""Parts of an expression whose text is kept: larger ones are rare, and would hold memory."""
+
+
 def print_sql(bound: Bound, *, explicit: bool) -> str:
     """Return a bound tree as Spark SQL text; what is meant by ``explicit`` is said at ``sql_text.to_sql``.
 
-    Many operators have the same expressions, and each is printed where it is planned and where it is drawn.
+    Many operators have the same expressions, and each is printed where it is compared and where it is drawn.
     """
+    parts = list(itertools.islice(walk(bound), _FEW + 1))
+    is_small = len(parts) <= _FEW and not any(
+        isinstance(p, BoundLiteral) and isinstance(p.value, (str, bytes, tuple)) and len(p.value) > _FEW for p in parts
+    )
+    return (_kept if is_small else _printed)(bound, explicit)
+
+
+@functools.lru_cache(1 << 12)
+def _kept(bound: Bound, explicit: bool) -> str:
     return _printed(bound, explicit)
 
 

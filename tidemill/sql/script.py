@@ -21,7 +21,7 @@ from tidemill.dataflow.nodes import Node as GraphNode
 from tidemill.errors import GraphError, SchemaError, SqlError, TidemillError
 from tidemill.expressions.expr import Alias, Column, Expr, col
 from tidemill.expressions.recursion_guard import recursion_guard
-from tidemill.expressions.schema import Field, Schema
+from tidemill.expressions.schema import Field, Schema, unused_name
 from tidemill.expressions.sort_keys import SortKey
 from tidemill.sql.costs import cost
 from tidemill.sql.describe import described, written
@@ -334,7 +334,8 @@ class _Script:
         if self.order is not None:
             self.order += relation.order
             values += [k.expression for k in relation.order]
-            names += [f"__order_{i}" for i in range(len(relation.order))]
+            for i in range(len(relation.order)):
+                names.append(unused_name(f"__order_{i}", names))
         named = tuple(self.selected(value, n, node) for n, value in zip(names, values, strict=True))
         plan: Node = Project(input=relation.plan, named=named)
         plan = Rewriter(self.names).plan(plan)

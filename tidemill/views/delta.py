@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import ViewError
-from tidemill.views.deletion_vectors import ENABLED, can_mark, merge_marked
 from tidemill.views.stores import Sink, Source, Version, library_of
 
 _UPKEEP: Final = ("OPTIMIZE", "VACUUM", "REORG", "FSCK")
@@ -25,10 +24,9 @@ class _Delta(Source, Sink):
 
     ways = frozenset({"merge", "overwrite", "changelog"})
 
-    def __init__(self, path: str | os.PathLike[str], options: dict[str, str] | None, *, has_vectors: bool) -> None:
+    def __init__(self, path: str | os.PathLike[str], storage_options: dict[str, str] | None) -> None:
         self._path = os.fspath(path)
-        self._options = options
-        self._has_vectors = has_vectors
+        self._options = storage_options
 
     def __repr__(self) -> str:
         return f"delta({self._path!r})"
@@ -78,10 +76,12 @@ class _Delta(Source, Sink):
                     yield rows.drop_columns(["_change_type", "_commit_version", "_commit_timestamp"]), diff
 
     def _between(self, since: int, until: int) -> Iterator[tuple[pa.Table, int]]:
-        """Yield the rows of the files that went and that came, where a table has no change feed."""
-        before, now = (
-            {f.path: f for f in self._table(version).to_pyarrow_dataset().get_fragments()} for version in (since, until)
-        )
+        """Yield rows of files that went and that came, or all where some are marked: there is no change feed."""
+        tables = self._table(since), self._table(until)
+        if any(map(_is_marked, tables)):
+            yield from ((_rows(table), diff) for table, diff in zip(tables, (-1, 1), strict=True))
+            return
+        before, now = ({f.path: f for f in table.to_pyarrow_dataset().get_fragments()} for table in tables)
         schema = pa.schema(self._table(until).schema().to_arrow())
         for fragments, others, diff in ((before, now, -1), (now, before, 1)):
             for path in sorted(fragments.keys() - others.keys()):
@@ -100,23 +100,16 @@ class _Delta(Source, Sink):
         return number
 
     def overwrite(self, rows: pa.Table, owner: str, number: int) -> None:
-        if self._has_vectors and self._is_there():
-            self._with_vectors()
-        enabled = {ENABLED: "true"} if self._has_vectors else None
-        self._write(rows, "overwrite", owner, number, schema_mode="overwrite", configuration=enabled)
+        self._write(rows, "overwrite", owner, number, schema_mode="overwrite")
 
     def append(self, changes: pa.Table, owner: str, number: int) -> None:
         self._write(changes, "append", owner, number)
 
     def merge(self, changes: pa.Table, key: Sequence[str], owner: str, number: int) -> None:
-        table = self._with_vectors() if self._has_vectors else self._table()
-        if self._has_vectors and can_mark(table):
-            merge_marked(table, changes, key, owner, number)
-            return
         names = [n for n in changes.column_names if n != "_change"]
         same = " AND ".join(f't."{k}" = s."{k}"' for k in key)
         values = {f'"{n}"': f's."{n}"' for n in names}
-        merging = table.merge(
+        merging = self._table().merge(
             changes, same, source_alias="s", target_alias="t", commit_properties=_transaction(owner, number)
         )
         merging = merging.when_matched_delete("s._change = 'delete'").when_matched_update(values)
@@ -142,12 +135,8 @@ class _Delta(Source, Sink):
             raise ViewError(msg)
 
     def seconds(self, way: str, rows: int, changed: int) -> float:
-        """Measured: a merge reads and writes every file that has one of the keys, which are all where they scatter.
-
-        One that marks rows reads the keys of all files, and writes what came.
-        """
-        merging = 1e-7 * rows + 5e-6 * changed if self._has_vectors else 5e-6 * rows
-        return 0.05 + (merging if way == "merge" else super().seconds(way, rows, changed))
+        """Measured: a merge reads and writes every file that has one of the keys, which are all where they scatter."""
+        return 0.05 + (5e-6 * rows if way == "merge" else super().seconds(way, rows, changed))
 
     def _write(self, rows: pa.Table, mode: Any, owner: str, number: int, **options: Any) -> None:
         library_of("deltalake", "delta").write_deltalake(
@@ -158,13 +147,6 @@ class _Delta(Source, Sink):
             commit_properties=_transaction(owner, number),
             **options,
         )
-
-    def _with_vectors(self) -> Any:
-        """Return the table, which has deletion vectors from here on."""
-        table = self._table()
-        if table.metadata().configuration.get(ENABLED) != "true":
-            table.alter.set_table_properties({ENABLED: "true"})
-        return table
 
     def _is_there(self) -> bool:
         found: bool = library_of("deltalake", "delta").DeltaTable.is_deltatable(self._path, self._options)
@@ -181,8 +163,12 @@ class _Delta(Source, Sink):
 
 def _rows(table: Any) -> pa.Table:
     """Return what is in a table; what the library gives as a dataset knows no rows that are marked as gone."""
-    is_marked = "deletionVectors" in (table.protocol().reader_features or ())
-    return _usual(pa.table(table.scan()) if is_marked else table.to_pyarrow_table())
+    return _usual(pa.table(table.scan()) if _is_marked(table) else table.to_pyarrow_table())
+
+
+def _is_marked(table: Any) -> bool:
+    """Return whether rows of a table may be marked as gone, by deletion vectors."""
+    return "deletionVectors" in (table.protocol().reader_features or ())
 
 
 def _usual(table: pa.Table) -> pa.Table:
@@ -197,18 +183,12 @@ def _transaction(owner: str, number: int) -> Any:
     return library.CommitProperties(app_transactions=[library.Transaction(owner, number)])
 
 
-def delta(
-    path: str | os.PathLike[str], *, storage_options: dict[str, str] | None = None, deletion_vectors: bool = False
-) -> _Delta:
+def delta(path: str | os.PathLike[str], *, storage_options: dict[str, str] | None = None) -> _Delta:
     """Return a table of Delta Lake for `Views`: as a source read by versions, as a sink written with transactions.
 
     As a source a table with a change feed (``delta.enableChangeDataFeed``) costs the rows that changed; one without
     costs the files that changed. Moments with a zone are UTC without one. As a sink, each refresh is one commit, with
     its number as an application transaction, so that none is written twice. ``path`` and ``storage_options`` are what
     ``deltalake`` takes. Needs it: ``pip install 'tidemill[delta]'``.
-
-    With ``deletion_vectors=True`` a sink in a folder of this machine is a table with ``delta.enableDeletionVectors``:
-    merging marks rows as gone in the place of writing files anew, and costs the keys of the table and the changes.
-    Spark, Databricks and others read such tables, ``deltalake`` as ``DeltaTable(path).scan()``.
     """
-    return _Delta(path, storage_options, has_vectors=deletion_vectors)
+    return _Delta(path, storage_options)

@@ -26,16 +26,20 @@ class OutputShapes:
 
     coordinates: tuple[str, ...]
     schemas: Mapping[str, Schema]
+    changes: Mapping[str, bool | int] = attrs.field(factory=dict)
+    """Which changes outputs keep, as the user said."""
 
     @classmethod
     def of(cls, graph: Graph) -> Self:
         """Return those of a dataflow."""
-        return cls(tuple(graph.coordinates), {name: node.schema for name, node in graph.outputs.items()})
+        outputs = graph.outputs
+        schemas, changes = ({n: getattr(o, of) for n, o in outputs.items()} for of in ("schema", "changes"))
+        return cls(tuple(graph.coordinates), schemas, changes)
 
     def text(self) -> dict[str, Any]:
         """Return what is to be written down."""
         columns = {n: [[f.name, str(f.dtype), f.nullable] for f in schema] for n, schema in self.schemas.items()}
-        return {"coordinates": self.coordinates, "schemas": columns}
+        return {"coordinates": self.coordinates, "schemas": columns, "changes": dict(self.changes)}
 
     @classmethod
     def read(cls, text: Mapping[str, Any]) -> Self:

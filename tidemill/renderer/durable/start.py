@@ -155,7 +155,7 @@ def open_state(
             _commit(migration, log, recorder)
             changed = f"{len(now.keys) - len(migration.places)} operators are new"
             _LOG.info("%s: is of another version of the dataflow now; %s", log.folder, changed)
-        elif not log.knows_functions:  # versions of them, above all: what is compared the next time
+        elif not log.is_told:  # what is compared the next time
             recorder.checkpoint_soon()
         return attrs.evolve(state, recorder=recorder, steps=log.last.step, sources=log.last.sources)
     except BaseException:

@@ -55,8 +55,8 @@ class StepLog:
         """The file that this process writes to; None before it commits."""
         self._base: Callable[[], Base] | None = None
         """Gives what the next base is of; None before it has begun."""
-        self.knows_functions = False
-        """Whether what the base says of the users' functions is what is known of them now."""
+        self.is_told = False
+        """Whether what the base says of the users' functions, and of what outputs keep, is what they are now."""
         self.carry: Callable[[Base], tuple[tuple[str, str, int], ...]] = lambda base: base.kept
         """What writes changes of outputs that are still wanted to files, and returns all of these for the next base."""
         try:
@@ -130,7 +130,7 @@ class StepLog:
         outputs = OutputShapes.of(graph).text()
         if self.passes is None:
             functions = require_same_functions(None, graph, str(self.folder), "")
-            self.knows_functions = True
+            self.is_told = True
             id_, said = uuid.uuid4().hex, description()
             base = Base(id_, keep, passes, said, None, None, functions, outputs, definition=definition())
             self._base = lambda: base
@@ -158,7 +158,8 @@ class StepLog:
         else_do = "give this one another folder, and load that anew"
         before = None if changes else self.base.functions
         functions = require_same_functions(before, graph, str(self.folder), else_do)
-        self.knows_functions = (self.base.functions or {}) == functions
+        told = (self.base.functions or {}, (self.base.outputs or {}).get("changes"))
+        self.is_told = told == (functions, outputs["changes"])
         now = attrs.evolve(self.base, passes=passes, functions=functions, outputs=outputs)
         self._base = functools.cache(lambda: attrs.evolve(now, graph=description(), definition=definition()))
         self.sweep()

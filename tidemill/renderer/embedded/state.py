@@ -252,7 +252,10 @@ def _load_interned(interner: Interner, saved: dict[str, Any]) -> None:
     kinds, lengths, content = saved["kinds"], saved["lengths"], saved["bytes"]
     ends = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
     values: list[Any] = [None] * len(kinds)
-    is_text = kinds == ord("s")  # as they mostly are
+    is_text = kinds == ord("s")
+    if is_text.all() and (whole := _texts(lengths, content)) is not None:  # as mostly
+        interner.add_all(whole)
+        return
     texts = _texts(lengths.compress(is_text), content.compress(np.repeat(is_text, lengths)))
     others = range(len(kinds)) if texts is None else np.flatnonzero(~is_text).tolist()
     for i in others:

@@ -225,6 +225,7 @@ function viewOf(canvas, map, told) {
   canvas.addEventListener("pointerdown", (event) => {
     fingers.set(event.pointerId, [event.clientX, event.clientY]);
     cancelAnimationFrame(gliding);
+    moveTo(view); // letters are written at the end of a glide, also of one that is cut short
     grip = { x: event.clientX, y: event.clientY, on: event.target, view, moved: false, at: performance.now() };
     speed = [0, 0];
   });

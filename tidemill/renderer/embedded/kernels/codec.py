@@ -411,7 +411,7 @@ def _decode_interned(codes: Ints, null: Bools | None, dtype: DType, interner: In
     if dtype.name == "string":
         if null is not None:
             objects[null] = ""
-        return text_array(objects.tolist(), null)
+        return text_array(objects, null)
     return pa.array(objects, dtype.arrow, mask=null, from_pandas=False)
 
 
