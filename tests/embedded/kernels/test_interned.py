@@ -276,3 +276,11 @@ def test_what_was_saved_is_loaded_with_the_same_numbers(values, released):
     assert after.values() == before.values()
     assert [after.number(v) for v in before.values() if v is not None] == list(before._numbers.values())
     assert [after.number("new 1"), after.number("new 2")] == [before.number("new 1"), before.number("new 2")]
+
+
+@pytest.mark.parametrize("count", [10, 20_000])
+def test_many_values_lead_as_each_does(count):
+    some = [b"\x02\x80\x00\x00\x00\x00\x00D", b"ab", "text", "é", 2**70, (1, 2)]
+    for values in (some[:2], some[2:4], some):
+        many = (values * count)[:count]
+        assert interner.leading_numbers(many).tolist() == list(map(interner.leading_number, many))

@@ -228,7 +228,7 @@ def leading_numbers(values: list[Any]) -> Ints:
     """Return the `leading_number` of each, of texts alone all at once."""
     try:
         texts = value_array([None if v is None else v[:_BYTES] for v in values], pa.string())
-    except (TypeError, UnicodeError):  # something else, or surrogates
+    except (pa.ArrowException, TypeError, UnicodeError):  # something else, or surrogates
         return np.array(list(map(leading_number, values)), np.int64)
     _, ends, content = texts.buffers()
     begins = np.frombuffer(ends, np.int32)[: len(values) + 1]
