@@ -84,3 +84,10 @@ def test_many_dates_and_texts_are_what_few_are(count):
     texts = ["", None, "é\0"] * (count // 3)
     assert arrays.value_array(days, pa.date32()).equals(pa.array(days, pa.date32()))
     assert arrays.value_array(texts, pa.string()).equals(pa.array(texts, pa.string()))
+
+
+def test_texts_of_more_bytes_than_an_array_holds_are_arrows_business(monkeypatch):
+    monkeypatch.setattr(arrays, "_MOST", 3)
+    assert arrays.text_array(["ab", "", "cd"], np.array([False, True, False])).to_pylist() == ["ab", None, "cd"]
+    monkeypatch.setattr(arrays, "_STRING", pa.binary())
+    assert arrays.text_array(["ab", "cd"]).type == pa.binary()

@@ -29,6 +29,8 @@ _KINDS: Final = {
     _DATE: np.dtype("M8[D]"),
 }
 """Of types whose values NumPy takes from Python as they are."""
+_MOST: Final = 2**31 - 1
+"""Bytes that an array of texts holds."""
 _FIRST_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _MANY: Final = 10_000
 """Beside so many texts it does not matter what pandas takes to be imported, and pyarrow is the quicker one."""
@@ -61,6 +63,8 @@ def text_array(texts: Sequence[str], null: Bools | None = None) -> pa.Array:
         return pa.array(texts, _STRING, mask=null)
     joined = "".join(texts)
     data = joined.encode()
+    if len(data) > _MOST:
+        return pa.array(texts, _STRING, mask=null)
     lengths = map(len, texts) if len(data) == len(joined) else (len(text.encode()) for text in texts)
     ends = np.fromiter(accumulate(lengths, initial=0), np.int32, len(texts) + 1)
     return pa.Array.from_buffers(_STRING, len(texts), [_validity(null), pa.py_buffer(ends), pa.py_buffer(data)])
