@@ -49,9 +49,9 @@ def test_pairs_of_keys_in_order_are_those_that_are_equal(monkeypatch, hashing, f
     def check(keys, blocks):
         sought = np.array(keys, np.int64).T
         sought = sought.take(hashes(sought).argsort(kind="stable"), axis=1)
-        here = Spine(UpdateLayout((0, 1), (INT64, INT64), 1, 1), lambda: Antichain([(0,)]), Transaction())
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(spine, "TAIL", 4)  # so that there are batches
+            here = Spine(UpdateLayout((0, 1), (INT64, INT64), 1, 1), lambda: Antichain([(0,)]), Transaction())
             for rows in blocks:
                 here.append(np.array([(*row, 0, 1) for row in rows], np.int64).T)
         mine, theirs, others = join.pairs_of_many(sought, None, here, None)

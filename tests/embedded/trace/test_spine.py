@@ -113,6 +113,20 @@ def test_what_cancels_is_given_up():
     assert s.batches <= 4
 
 
+def test_rows_that_change_again_and_again_are_found_with_little_of_their_past():
+    now = [0]
+    transaction = Transaction()
+    s = Spine(UpdateLayout((0,), [None] * 2, 1, 1), lambda: Antichain([now[0]]), transaction)
+    found = []
+    for epoch in range(1000):
+        now[0] = epoch
+        s.append(np.array([(7, epoch - 1, epoch, -1), (7, epoch, epoch, 1)], np.int64).T[:, epoch == 0 :])
+        transaction.commit()
+        found.append(s.find(np.array([[7]]))[1].shape[1])
+    assert max(found) <= spine_module.LEAST_TAIL
+    assert s.all_updates().T.tolist()[-1] == [7, 999, 999, 1]
+
+
 def test_a_tail_that_may_be_longer_is_where_many_updates_come_a_step(monkeypatch):
     monkeypatch.setattr(spine_module, "TAIL", 8)
     for most, updates, room in ((0, 5, 8), (100, 1, 16), (100, 3, 48), (100, 50, 100)):

@@ -1,6 +1,7 @@
 """Spines: arrangements as sorted, immutable batches of geometrically growing size, merged a little at a time.
 
-The newest updates lie unsorted in a short tail, where a change of a row or two is found by looking at all of it. Full
+The newest updates lie unsorted in a short tail, where a change of a row or two is found by looking at all of it. It is
+consolidated whenever it has grown to twice as many updates, so that a few rows that change in every step stay few. Full
 tails become sorted batches, which `Merger` merges with bounded effort at each step. Where hardly anything is looked
 up, large arrays stay unsorted until they have as many updates as the batches. Everything a reader sees is
 immutable, so a step that fails is undone by going back to the view before it.
@@ -38,6 +39,8 @@ from tidemill.renderer.embedded.trace.unsorted import on_its_own, rows_lost, sor
 
 TAIL: Final = 512
 """Updates in the tail at most: comparing a key with all of them costs about as much as a few binary searches."""
+LEAST_TAIL: Final = 16
+"""Updates that a tail has room for at first: a row that changes again and again is found with so much of its past."""
 STEPS: Final = 16
 """Of how many steps the updates have room in a tail that may be longer."""
 IDLE_EFFORT: Final = 1024
@@ -136,9 +139,15 @@ class Spine:
             self.view = View(before.batches, before.tail, size + n, before.merges, before.unsorted, before.lost)
         elif n <= self._most_in_tail:
             both = np.concatenate((before.tail.array[:, :size], updates), axis=1)
-            self._push(self.layout.compacted(both, self.since()), tail=min(STEPS * n, self._most_in_tail))
-            if before.unsorted:
-                self._lose(rows_lost(both[-1]))
+            batch = self.layout.compacted(both, self.since())
+            few = TAIL if before.tail.array.shape[1] < TAIL else TAIL // 2
+            if n <= few and len(batch.hashes) <= few:
+                tail = self._tail(batch)
+                self.view = View(before.batches, tail, len(batch.hashes), before.merges, before.unsorted, before.lost)
+            else:
+                self._push(batch, tail=max(TAIL, min(STEPS * n, self._most_in_tail)))
+                if before.unsorted:
+                    self._lose(rows_lost(both[-1]))
         else:
             self._sort_unsorted()
             self._push(self.layout.sorted_batch(updates, shared=True))
@@ -242,6 +251,13 @@ class Spine:
             self.beside.clear()
         batch = StoredBatch(count, lambda: self.layout.sorted_batch(read(), shared=True))
         self.view = View((batch,), _empty_tail(self.layout), 0)
+
+    def _tail(self, batch: Batch) -> Batch:
+        """Return a tail that begins with a batch, with room for as many updates again."""
+        n = len(batch.hashes)
+        tail = _empty_tail(self.layout, min(2 * n, TAIL))
+        tail.hashes[:n], tail.array[:, :n] = batch.hashes, batch.array
+        return tail
 
     def _push(self, batch: Batch, *, tail: int | None = None, merge: bool = True) -> None:
         """Append a batch; with the size of a new ``tail``, the batch replaces the tail."""
@@ -469,5 +485,5 @@ def _with_sorted_tail(view: View) -> View:
 
 
 def _empty_tail(layout: UpdateLayout, room: int = 0) -> Batch:
-    room = max(room, TAIL)
+    room = max(room, min(LEAST_TAIL, TAIL))
     return Batch(np.empty(room, np.int64), np.empty((layout.rows, room), np.int64))
