@@ -126,11 +126,11 @@ def _negative(literal: Bound) -> BoundLiteral | None:
 def _signature(spec: Function, args: list[Bound]) -> tuple[list[Bound], Signature]:
     """Return the arguments, with what was left out at the end, and the types they are brought to."""
     for given in (args, *([*args, *(literal(v).bound for v in spec.optional[i:])] for i in range(len(spec.optional)))):
-        types = tuple([a.dtype for a in given])
+        types = [a.dtype for a in given]
         signature = spec.rule(types)
         if signature is None or len(signature.params) != len(given):
             continue
-        if signature.params == types and NULL not in types:
+        if signature.params == tuple(types) and NULL not in types:
             return given, signature
         if all(reaches(a, p, by_day=spec.by_day) for a, p in zip(given, signature.params, strict=True)):
             if any(p == NULL and isinstance(a, BoundLiteral) for a, p in zip(given, signature.params, strict=True)):
