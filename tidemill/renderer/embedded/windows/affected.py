@@ -12,7 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import attrs
 import numpy as np
@@ -265,9 +265,9 @@ class _Finder:
         if reach.values:
             codes = edits.rows[self._by.column]
             numbers, nulls = index.order.number(codes), codes == NULL
-            for start, end in reach.values:
-                low = np.minimum(low, self._by_value(numbers, -end, nulls, up=False))
-                high = np.maximum(high, self._by_value(numbers, -start, nulls, up=True))
+            for ways in self._ways:
+                low = np.minimum(low, self._by_value(numbers, ways.back_from_end, nulls, up=False))
+                high = np.maximum(high, self._by_value(numbers, ways.back_from_start, nulls, up=True))
         return np.maximum(low, 0), np.minimum(high, size)
 
     def _peers(self, edits: Edits) -> tuple[Ints, Ints]:
@@ -288,9 +288,9 @@ class _Finder:
     def look_for_rows(self, low: Ints, high: Ints, stop: EarlyStop | None) -> None:
         """Widen the ranges of nearby edits to the rows that look up theirs, and to where the edits cease to matter."""
         index, edits, reach = self._index, self._edits, self._reach
-        begins = _begins(edits.positions[1:] - edits.ends[:-1] >= TOGETHER).tolist()
+        begins = [0] if len(low) == 1 else _begins(edits.positions[1:] - edits.ends[:-1] >= TOGETHER).tolist()
         groups = list(zip(begins, [*begins[1:], len(low)], strict=True))
-        for first, end in groups:
+        for first, end in groups if reach.non_null or reach.offsets else ():
             start, back = edits.positions.item(first), edits.ends.item(end - 1)
             bounds = [(low[first:end].min(), high[first:end].max())]
             for column, before, after in reach.non_null:  # rows without a value are counted by no other
@@ -311,7 +311,8 @@ class _Finder:
             self._widen(low, high, 0, index.size)
             return
         for first, end, position in self._stops(groups, stop):
-            low[first:end], high[first:end] = low[first:end].min(), high[first:end].max()
+            low[first:end] = np.minimum.reduce(low[first:end])
+            high[first:end] = np.maximum.reduce(high[first:end])
             if position is None:
                 self._widen(low[first:end], high[first:end], 0, index.size)
             else:
@@ -397,9 +398,9 @@ class _Finder:
             end = np.maximum(end, self._moved(high, reach.groups[1]))
         if reach.values:
             least, greatest, nulls = self._end_numbers(begins, low, high)
-            for start, stop in reach.values:
-                first = np.minimum(first, self._by_value(least, start, nulls[0], up=False))
-                end = np.maximum(end, self._by_value(greatest, stop, nulls[1], up=True))
+            for ways in self._ways:
+                first = np.minimum(first, self._by_value(least, ways.to_start, nulls[0], up=False))
+                end = np.maximum(end, self._by_value(greatest, ways.to_end, nulls[1], up=True))
         for number, run in enumerate(zip(low.tolist(), high.tolist(), strict=True) if reach.offsets else ()):
             edits = self._edits.part(begins.item(number), last.item(number) + 1)
             for offsets in reach.offsets:
@@ -422,6 +423,11 @@ class _Finder:
         return least, greatest, (least == self._null, greatest == self._null)
 
     @cached_property
+    def _ways(self) -> list[_Ways]:
+        """How far frames by value go."""
+        return _ways_of(self._reach.values, self._dtype, descending=self._by.descending)
+
+    @cached_property
     def _null(self) -> int:
         """The sort number of NULL."""
         return self._index.order.number_of(NULL)
@@ -437,24 +443,49 @@ class _Finder:
         most = self._index.size
         return self._index.group_starts(self._index.groups_before(positions) + min(max(groups, -most), most))
 
-    def _by_value(self, numbers: Ints, offset: Offset, nulls: Bools, *, up: bool) -> Ints:
+    def _by_value(self, numbers: Ints, far: _Far, nulls: Bools, *, up: bool) -> Ints:
         """Return the positions before the first, or (up) after the last, row that is so far from a value, at the most.
 
         Rather a few too far than one too near. Of what may be NULL, its peers are within.
         """
-        descending = self._by.descending
-        far = distance(offset, self._dtype, minus=descending, up=up != descending)
         if isinstance(far, int):
-            moved = plus(numbers, -far if descending else far)
+            moved = plus(numbers, far) if far else numbers
+            is_within = far >= 0 if up else far <= 0
         else:
-            moved = ~far(~numbers) if descending else far(numbers)
-        if np.count_nonzero(nulls):
+            moved, is_within = far(numbers), False
+        if not is_within and nulls.any():
             moved = np.maximum(moved, numbers) if up else np.minimum(moved, numbers)
         return self._index.positions_of_numbers(moved, right=up)
 
 
-@lru_cache(typed=True)
-def distance(offset: Offset, dtype: DType, *, minus: bool, up: bool) -> int | Callable[[Ints], Ints]:
+_Far: TypeAlias = int | Callable[[Ints], Ints]
+"""How far sort numbers are from others; or what finds those from these."""
+
+
+class _Ways(NamedTuple):
+    """How far it is from the sort number of a row to those at the ends of its frame, and from these to those rows'."""
+
+    to_start: _Far
+    to_end: _Far
+    back_from_start: _Far
+    back_from_end: _Far
+
+
+@lru_cache
+def _ways_of(values: tuple[tuple[Offset, Offset], ...], dtype: DType, *, descending: bool) -> list[_Ways]:
+    def far(offset: Offset, *, up: bool) -> _Far:
+        found = distance(offset, dtype, minus=descending, up=up != descending)
+        if isinstance(found, int):
+            return -found if descending else found
+        return (lambda numbers: ~found(~numbers)) if descending else found
+
+    return [
+        _Ways(far(start, up=False), far(end, up=True), far(-start, up=True), far(-end, up=False))
+        for start, end in values
+    ]
+
+
+def distance(offset: Offset, dtype: DType, *, minus: bool, up: bool) -> _Far:
     """Return how far codes are from others, rather too far up, or down, than too near; or what finds it from codes."""
     if minus:
         offset = -offset
