@@ -83,7 +83,7 @@ def _of_decimals(function: str, operands: tuple[Operand, ...], given: Sequence[D
 
     The one of fewer places is compared as the other where it fits that type, and else decides by its sign.
     """
-    if not any([t.is_decimal for t in given]):
+    if not any(t.is_decimal for t in given):
         return None
     types = [as_decimal(t) for t in given]
     if not all(t.is_decimal for t in types) or len(types) < 2 or common_type(types) is not None:  # noqa: PLR2004
@@ -126,11 +126,11 @@ def _negative(literal: Bound) -> BoundLiteral | None:
 def _signature(spec: Function, args: list[Bound]) -> tuple[list[Bound], Signature]:
     """Return the arguments, with what was left out at the end, and the types they are brought to."""
     for given in (args, *([*args, *(literal(v).bound for v in spec.optional[i:])] for i in range(len(spec.optional)))):
-        types = [a.dtype for a in given]
-        signature = spec.rule(types)
+        known = [a.dtype for a in given]
+        signature = spec.rule(known)
         if signature is None or len(signature.params) != len(given):
             continue
-        if signature.params == tuple(types) and NULL not in types:
+        if signature.params == tuple(known) and NULL not in known:  # as they mostly are
             return given, signature
         if all(reaches(a, p, by_day=spec.by_day) for a, p in zip(given, signature.params, strict=True)):
             if any(p == NULL and isinstance(a, BoundLiteral) for a, p in zip(given, signature.params, strict=True)):

@@ -8,17 +8,15 @@ looked at together, each bound of all of them in one call of NumPy.
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, lru_cache, partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 import attrs
 import numpy as np
 
 from tidemill.expressions.bound import BoundLiteral
-from tidemill.expressions.intervals import DAY_MICROSECONDS, MONTHS, Interval
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import (
@@ -31,18 +29,16 @@ from tidemill.expressions.windows.bound import (
 )
 from tidemill.expressions.windows.frames import Offset
 from tidemill.expressions.windows.in_order import counts_only_first_values, looks_at_all
-from tidemill.renderer.embedded.kernels.codec import float_codes, float_values
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.trace.stored_order import begins_of
 from tidemill.renderer.embedded.windows.chunks import Edits, edited
+from tidemill.renderer.embedded.windows.distances import Far, Ways, ways_of
 from tidemill.renderer.embedded.windows.early_stop import EarlyStop, RowOffsets, decisive, non_null_position
-from tidemill.renderer.embedded.windows.frame import plus, prefix_counts, units
+from tidemill.renderer.embedded.windows.frame import plus, prefix_counts
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary
 
-_ENDS: Final = np.iinfo(np.int64)
 _FIRST: Final = np.zeros(1, np.int64)
-_DAYS_IN_MONTH: Final = 31
 FEW: Final = 8
 """Groups of edits up to which it is found out where each of them ceases to matter."""
 NEAR: Final = 16
@@ -423,9 +419,9 @@ class _Finder:
         return least, greatest, (least == self._null, greatest == self._null)
 
     @cached_property
-    def _ways(self) -> list[_Ways]:
+    def _ways(self) -> list[Ways]:
         """How far frames by value go."""
-        return _ways_of(self._reach.values, self._dtype, descending=self._by.descending)
+        return ways_of(self._reach.values, self._dtype, descending=self._by.descending)
 
     @cached_property
     def _null(self) -> int:
@@ -443,7 +439,7 @@ class _Finder:
         most = self._index.size
         return self._index.group_starts(self._index.groups_before(positions) + min(max(groups, -most), most))
 
-    def _by_value(self, numbers: Ints, far: _Far, nulls: Bools, *, up: bool) -> Ints:
+    def _by_value(self, numbers: Ints, far: Far, nulls: Bools, *, up: bool) -> Ints:
         """Return the positions before the first, or (up) after the last, row that is so far from a value, at the most.
 
         Rather a few too far than one too near. Of what may be NULL, its peers are within.
@@ -456,60 +452,3 @@ class _Finder:
         if not is_within and nulls.any():
             moved = np.maximum(moved, numbers) if up else np.minimum(moved, numbers)
         return self._index.positions_of_numbers(moved, right=up)
-
-
-_Far: TypeAlias = int | Callable[[Ints], Ints]
-"""How far sort numbers are from others; or what finds those from these."""
-
-
-class _Ways(NamedTuple):
-    """How far it is from the sort number of a row to those at the ends of its frame, and from these to those rows'."""
-
-    to_start: _Far
-    to_end: _Far
-    back_from_start: _Far
-    back_from_end: _Far
-
-
-@lru_cache
-def _ways_of(values: tuple[tuple[Offset, Offset], ...], dtype: DType, *, descending: bool) -> list[_Ways]:
-    def far(offset: Offset, *, up: bool) -> _Far:
-        found = distance(offset, dtype, minus=descending, up=up != descending)
-        if isinstance(found, int):
-            return -found if descending else found
-        return (lambda numbers: ~found(~numbers)) if descending else found
-
-    return [
-        _Ways(far(start, up=False), far(end, up=True), far(-start, up=True), far(-end, up=False))
-        for start, end in values
-    ]
-
-
-def distance(offset: Offset, dtype: DType, *, minus: bool, up: bool) -> _Far:
-    """Return how far codes are from others, rather too far up, or down, than too near; or what finds it from codes."""
-    if minus:
-        offset = -offset
-    if dtype.name == "float64":
-        assert not isinstance(offset, Interval)
-        return partial(_far_from_floats, offset=float(offset), up=up)
-    if isinstance(offset, Interval) and offset.dtype == MONTHS:
-        unit = 1 if dtype.name == "date" else DAY_MICROSECONDS
-        days = offset.amount * _DAYS_IN_MONTH if (offset.amount > 0) == up else offset.amount * 28
-        return (days + (_DAYS_IN_MONTH if up else -_DAYS_IN_MONTH)) * unit
-    exact = units(offset, dtype)
-    return math.ceil(exact) if up else math.floor(exact)
-
-
-def _far_from_floats(codes: Ints, *, offset: float, up: bool) -> Ints:
-    values = float_values(codes)
-    is_up = values > 0
-    # What is so far from an infinity may be finite: sums overflow.
-    inwards = np.isinf(values) & (is_up != up) & (is_up != (offset > 0))
-    values = np.where(inwards, np.copysign(sys.float_info.max, values), values)
-    with np.errstate(over="ignore", invalid="ignore"):
-        moved = values + offset
-        slack = 4 * np.spacing(np.maximum(np.abs(values), abs(offset)))
-        found = float_codes(moved + slack if up else moved - slack)
-    beyond = np.where(np.isnan(moved) | (moved == values), codes, np.where(moved > 0, _ENDS.max, _ENDS.min + 1))
-    result: Ints = np.where(np.isfinite(moved), found, beyond)
-    return result
