@@ -35,7 +35,7 @@ class Ways(NamedTuple):
 
 @lru_cache
 def ways_of(values: tuple[tuple[Offset, Offset], ...], dtype: DType, *, descending: bool) -> list[Ways]:
-    """Return the ways of frames that begin and end so far from their rows; sort numbers of a descending order are turned round."""
+    """Return the ways of frames that begin and end so far from their rows; descending numbers are turned round."""
 
     def far(offset: Offset, *, up: bool) -> Far:
         found = distance(offset, dtype, minus=descending, up=up != descending)
