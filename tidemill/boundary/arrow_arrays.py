@@ -40,7 +40,8 @@ Bools = npt.NDArray[np.bool_]
 
 def plain_array(dtype: pa.DataType, values: npt.NDArray[Any], null: Bools | None = None) -> pa.Array:
     """Return values as an array of an Arrow type that has them in memory as NumPy does, NULL where that is said."""
-    return pa.Array.from_buffers(dtype, len(values), [_validity(null), pa.py_buffer(np.ascontiguousarray(values))])
+    valid = None if null is None else _bits(~null)
+    return pa.Array.from_buffers(dtype, len(values), [valid, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def int64_array(values: npt.NDArray[Any], null: Bools | None = None) -> pa.Array:

@@ -67,7 +67,7 @@ class BoundCall:
 
     @depth.default
     def _depth(self) -> int:
-        return 1 + max((a.depth for a in self.args if isinstance(a, BoundCall)), default=0)
+        return 1 + max([a.depth for a in self.args if isinstance(a, BoundCall)], default=0)
 
     @_hash.default
     def _hash_of_all(self) -> int:

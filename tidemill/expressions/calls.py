@@ -28,11 +28,12 @@ class MisfitError(Exception):
 
 def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
     """Return the typed call: literals adapted to their neighbours, arguments widened, types checked."""
+    types = [o.bound.dtype for o in operands]
     if function in SIGNS:
-        function = by_type(function, [o.bound.dtype for o in operands])
-    if function not in _AS_THEY_ARE and any(o.bound.dtype == TIMESTAMPTZ for o in operands):
+        function = by_type(function, types)
+    if function not in _AS_THEY_ARE and TIMESTAMPTZ in types:
         return _in_utc(function, operands)
-    if function in _COMPARISONS and (found := _of_decimals(function, operands)) is not None:
+    if function in _COMPARISONS and (found := _of_decimals(function, operands, types)) is not None:
         return found
     spec = FUNCTIONS.get(function)
     if spec is None:
@@ -54,7 +55,7 @@ def bind_call(function: str, operands: tuple[Operand, ...]) -> Bound:
         args[spec.unit] = BoundLiteral(unit_of(str(literals[spec.unit])), STRING)
     if spec.refine:
         signature = spec.refine(signature, literals)
-    coerced = tuple(coerce(a, p) for a, p in zip(args, signature.params, strict=True))
+    coerced = tuple([coerce(a, p) for a, p in zip(args, signature.params, strict=True)])
     if function == "negate" and (negative := _negative(coerced[0])) is not None:
         return negative
     return BoundCall(function, coerced, signature.result, spec.nullable([a.nullable for a in coerced]))
@@ -77,14 +78,14 @@ def _in_utc(function: str, operands: Sequence[Operand]) -> Bound:
     return bind_cast(Operand(found), TIMESTAMPTZ) if found.dtype == TIMESTAMP else found
 
 
-def _of_decimals(function: str, operands: tuple[Operand, ...]) -> Bound | None:
+def _of_decimals(function: str, operands: tuple[Operand, ...], given: Sequence[DType]) -> Bound | None:
     """Return a comparison of decimals that no type holds both of, so that it is exact; None for any other.
 
     The one of fewer places is compared as the other where it fits that type, and else decides by its sign.
     """
-    if not any(o.bound.dtype.is_decimal for o in operands):
+    if not any(t.is_decimal for t in given):
         return None
-    types = [as_decimal(o.bound.dtype) for o in operands]
+    types = [as_decimal(t) for t in given]
     if not all(t.is_decimal for t in types) or len(types) < 2 or common_type(types) is not None:  # noqa: PLR2004
         return None
     if function == "in":
@@ -125,9 +126,12 @@ def _negative(literal: Bound) -> BoundLiteral | None:
 def _signature(spec: Function, args: list[Bound]) -> tuple[list[Bound], Signature]:
     """Return the arguments, with what was left out at the end, and the types they are brought to."""
     for given in (args, *([*args, *(literal(v).bound for v in spec.optional[i:])] for i in range(len(spec.optional)))):
-        signature = spec.rule([a.dtype for a in given])
+        known = [a.dtype for a in given]
+        signature = spec.rule(known)
         if signature is None or len(signature.params) != len(given):
             continue
+        if signature.params == tuple(known) and NULL not in known:  # as they mostly are
+            return given, signature
         if all(reaches(a, p, by_day=spec.by_day) for a, p in zip(given, signature.params, strict=True)):
             if any(p == NULL and isinstance(a, BoundLiteral) for a, p in zip(given, signature.params, strict=True)):
                 give = "`: give it one, as in CAST(NULL AS BIGINT)"

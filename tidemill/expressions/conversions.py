@@ -32,6 +32,8 @@ from tidemill.expressions.types import (
 INT32_MAX = 2**31 - 1
 _OF_TEXT: Final = (TIMESTAMP, DATE, TIMESTAMPTZ, TIME, INTERVAL, UUID)
 """Types of which a literal's text stands for a value beside a column of the type."""
+_PYTHON: Final[dict[DType, Any]] = {FLOAT64: float, UUID: str}
+"""What makes a literal's value one of a type, where it may be given as another."""
 _SPECIAL_FLOATS = {"NaN", "Infinity", "-Infinity"}
 
 
@@ -62,7 +64,7 @@ def typed(value: Any, to: DType) -> BoundLiteral:
         return BoundLiteral(microseconds_of(value) * dt.timedelta(microseconds=1), to)
     if isinstance(value, dt.date):
         return BoundLiteral(_as_moment(value, to), to)
-    return BoundLiteral({FLOAT64: float, UUID: str}.get(to, lambda v: v)(value), to)
+    return BoundLiteral(_PYTHON[to](value) if to in _PYTHON else value, to)
 
 
 def _as_moment(value: dt.date, to: DType) -> dt.date:

@@ -68,5 +68,7 @@ def conditions(predicate: Bound) -> Iterator[Bound]:
 
 def all_true(first: Bound, *others: Bound) -> Bound:
     """Return the predicate that is true where all of these are."""
-    parts = tuple(part for predicate in (first, *others) for part in conditions(predicate))
-    return BoundCall("and", parts, BOOL, any(p.nullable for p in (first, *others))) if others else first
+    if not others:
+        return first
+    parts = [part for predicate in (first, *others) for part in conditions(predicate)]
+    return BoundCall("and", tuple(parts), BOOL, any(p.nullable for p in (first, *others)))

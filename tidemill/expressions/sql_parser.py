@@ -11,6 +11,7 @@ import decimal
 import functools
 import math
 import re
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -79,7 +80,7 @@ def parse(text: str) -> Expr:
 @recursion_guard
 def _parsed(text: str) -> Expr:
     try:
-        trees = _Syntax(dialect=_SPARK).parse(_SPARK.tokenize(text), text)
+        trees = _here.syntax.parse(_here.tokenizer.tokenize(text), text)
     except SqlglotError as error:
         if isinstance(error.__cause__, RecursionError):
             raise error.__cause__ from None
@@ -128,6 +129,17 @@ class _Syntax(_GRAMMAR):  # type: ignore[misc]
         if after_shift and self._match(TokenType.GT):
             return exp.Paren(this=super()._parse_term(), **{_UNSIGNED: True})
         return super()._parse_term()
+
+
+class _Here(threading.local):
+    """sqlglot's readers, one of each for each thread: to make them takes as long as to read a short text."""
+
+    def __init__(self) -> None:
+        self.tokenizer = _SPARK.tokenizer()
+        self.syntax = _Syntax(dialect=_SPARK)
+
+
+_here: Final = _Here()
 
 
 class ExpressionParser:

@@ -7,6 +7,7 @@ import decimal
 import functools
 import itertools
 import math
+import threading
 from collections.abc import Sequence
 from typing import Final
 
@@ -29,6 +30,15 @@ from tidemill.expressions.types import DATE, INT64, INTERVAL, STRING, TIME, TIME
 DIALECT: Final = "spark"
 _SPARK: Final = Dialect.get_or_raise(DIALECT)
 
+
+class _Here(threading.local):
+    """sqlglot's writer, one for each thread: to make it takes as long as to write a short text."""
+
+    def __init__(self) -> None:
+        self.generator = _SPARK.generator()
+
+
+_here: Final = _Here()
 
 _FEW: Final = 30
 """Parts of an expression whose text is kept: larger ones are rare, and would hold memory."""
@@ -54,7 +64,7 @@ def _kept(bound: Bound, explicit: bool) -> str:
 @recursion_guard
 def _printed(bound: Bound, explicit: bool) -> str:
     try:
-        return str(_SPARK.generate(_print(bound, explicit=explicit), copy=False))
+        return str(_here.generator.generate(_print(bound, explicit=explicit), copy=False))
     except SqlglotError as error:
         if isinstance(error.__cause__, RecursionError):  # sqlglot read a type's name where the stack ended
             raise error.__cause__ from None
@@ -84,7 +94,7 @@ _LEFT_ASSOCIATIVE: Final = {"add", "subtract", "multiply", "divide", "int_divide
 
 def _print(bound: Bound, *, explicit: bool) -> exp.Expression:
     if isinstance(bound, BoundColumn):
-        return exp.column(exp.to_identifier(bound.name, quoted=not bound.name.isidentifier()))
+        return exp.column(exp.to_identifier(bound.name, quoted=not bound.name.isidentifier()), copy=False)
     if isinstance(bound, BoundLiteral):
         return _bare(bound) if not explicit and _loosened(bound).bound == bound else _typed(bound)
     if bound.function == "cast":

@@ -8,17 +8,15 @@ looked at together, each bound of all of them in one call of NumPy.
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, lru_cache, partial
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import attrs
 import numpy as np
 
 from tidemill.expressions.bound import BoundLiteral
-from tidemill.expressions.intervals import DAY_MICROSECONDS, MONTHS, Interval
 from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import (
@@ -31,18 +29,16 @@ from tidemill.expressions.windows.bound import (
 )
 from tidemill.expressions.windows.frames import Offset
 from tidemill.expressions.windows.in_order import counts_only_first_values, looks_at_all
-from tidemill.renderer.embedded.kernels.codec import float_codes, float_values
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.trace.stored_order import begins_of
 from tidemill.renderer.embedded.windows.chunks import Edits, edited
+from tidemill.renderer.embedded.windows.distances import Far, Ways, ways_of
 from tidemill.renderer.embedded.windows.early_stop import EarlyStop, RowOffsets, decisive, non_null_position
-from tidemill.renderer.embedded.windows.frame import plus, prefix_counts, units
+from tidemill.renderer.embedded.windows.frame import plus, prefix_counts
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary
 
-_ENDS: Final = np.iinfo(np.int64)
 _FIRST: Final = np.zeros(1, np.int64)
-_DAYS_IN_MONTH: Final = 31
 FEW: Final = 8
 """Groups of edits up to which it is found out where each of them ceases to matter."""
 NEAR: Final = 16
@@ -265,9 +261,9 @@ class _Finder:
         if reach.values:
             codes = edits.rows[self._by.column]
             numbers, nulls = index.order.number(codes), codes == NULL
-            for start, end in reach.values:
-                low = np.minimum(low, self._by_value(numbers, -end, nulls, up=False))
-                high = np.maximum(high, self._by_value(numbers, -start, nulls, up=True))
+            for ways in self._ways:
+                low = np.minimum(low, self._by_value(numbers, ways.back_from_end, nulls, up=False))
+                high = np.maximum(high, self._by_value(numbers, ways.back_from_start, nulls, up=True))
         return np.maximum(low, 0), np.minimum(high, size)
 
     def _peers(self, edits: Edits) -> tuple[Ints, Ints]:
@@ -288,9 +284,9 @@ class _Finder:
     def look_for_rows(self, low: Ints, high: Ints, stop: EarlyStop | None) -> None:
         """Widen the ranges of nearby edits to the rows that look up theirs, and to where the edits cease to matter."""
         index, edits, reach = self._index, self._edits, self._reach
-        begins = _begins(edits.positions[1:] - edits.ends[:-1] >= TOGETHER).tolist()
+        begins = [0] if len(low) == 1 else _begins(edits.positions[1:] - edits.ends[:-1] >= TOGETHER).tolist()
         groups = list(zip(begins, [*begins[1:], len(low)], strict=True))
-        for first, end in groups:
+        for first, end in groups if reach.non_null or reach.offsets else ():
             start, back = edits.positions.item(first), edits.ends.item(end - 1)
             bounds = [(low[first:end].min(), high[first:end].max())]
             for column, before, after in reach.non_null:  # rows without a value are counted by no other
@@ -311,7 +307,8 @@ class _Finder:
             self._widen(low, high, 0, index.size)
             return
         for first, end, position in self._stops(groups, stop):
-            low[first:end], high[first:end] = low[first:end].min(), high[first:end].max()
+            low[first:end] = np.minimum.reduce(low[first:end])
+            high[first:end] = np.maximum.reduce(high[first:end])
             if position is None:
                 self._widen(low[first:end], high[first:end], 0, index.size)
             else:
@@ -397,9 +394,9 @@ class _Finder:
             end = np.maximum(end, self._moved(high, reach.groups[1]))
         if reach.values:
             least, greatest, nulls = self._end_numbers(begins, low, high)
-            for start, stop in reach.values:
-                first = np.minimum(first, self._by_value(least, start, nulls[0], up=False))
-                end = np.maximum(end, self._by_value(greatest, stop, nulls[1], up=True))
+            for ways in self._ways:
+                first = np.minimum(first, self._by_value(least, ways.to_start, nulls[0], up=False))
+                end = np.maximum(end, self._by_value(greatest, ways.to_end, nulls[1], up=True))
         for number, run in enumerate(zip(low.tolist(), high.tolist(), strict=True) if reach.offsets else ()):
             edits = self._edits.part(begins.item(number), last.item(number) + 1)
             for offsets in reach.offsets:
@@ -422,6 +419,11 @@ class _Finder:
         return least, greatest, (least == self._null, greatest == self._null)
 
     @cached_property
+    def _ways(self) -> list[Ways]:
+        """How far frames by value go."""
+        return ways_of(self._reach.values, self._dtype, descending=self._by.descending)
+
+    @cached_property
     def _null(self) -> int:
         """The sort number of NULL."""
         return self._index.order.number_of(NULL)
@@ -437,48 +439,16 @@ class _Finder:
         most = self._index.size
         return self._index.group_starts(self._index.groups_before(positions) + min(max(groups, -most), most))
 
-    def _by_value(self, numbers: Ints, offset: Offset, nulls: Bools, *, up: bool) -> Ints:
+    def _by_value(self, numbers: Ints, far: Far, nulls: Bools, *, up: bool) -> Ints:
         """Return the positions before the first, or (up) after the last, row that is so far from a value, at the most.
 
         Rather a few too far than one too near. Of what may be NULL, its peers are within.
         """
-        descending = self._by.descending
-        far = distance(offset, self._dtype, minus=descending, up=up != descending)
         if isinstance(far, int):
-            moved = plus(numbers, -far if descending else far)
+            moved = plus(numbers, far) if far else numbers
+            is_within = far >= 0 if up else far <= 0
         else:
-            moved = ~far(~numbers) if descending else far(numbers)
-        if np.count_nonzero(nulls):
+            moved, is_within = far(numbers), False
+        if not is_within and nulls.any():
             moved = np.maximum(moved, numbers) if up else np.minimum(moved, numbers)
         return self._index.positions_of_numbers(moved, right=up)
-
-
-@lru_cache(typed=True)
-def distance(offset: Offset, dtype: DType, *, minus: bool, up: bool) -> int | Callable[[Ints], Ints]:
-    """Return how far codes are from others, rather too far up, or down, than too near; or what finds it from codes."""
-    if minus:
-        offset = -offset
-    if dtype.name == "float64":
-        assert not isinstance(offset, Interval)
-        return partial(_far_from_floats, offset=float(offset), up=up)
-    if isinstance(offset, Interval) and offset.dtype == MONTHS:
-        unit = 1 if dtype.name == "date" else DAY_MICROSECONDS
-        days = offset.amount * _DAYS_IN_MONTH if (offset.amount > 0) == up else offset.amount * 28
-        return (days + (_DAYS_IN_MONTH if up else -_DAYS_IN_MONTH)) * unit
-    exact = units(offset, dtype)
-    return math.ceil(exact) if up else math.floor(exact)
-
-
-def _far_from_floats(codes: Ints, *, offset: float, up: bool) -> Ints:
-    values = float_values(codes)
-    is_up = values > 0
-    # What is so far from an infinity may be finite: sums overflow.
-    inwards = np.isinf(values) & (is_up != up) & (is_up != (offset > 0))
-    values = np.where(inwards, np.copysign(sys.float_info.max, values), values)
-    with np.errstate(over="ignore", invalid="ignore"):
-        moved = values + offset
-        slack = 4 * np.spacing(np.maximum(np.abs(values), abs(offset)))
-        found = float_codes(moved + slack if up else moved - slack)
-    beyond = np.where(np.isnan(moved) | (moved == values), codes, np.where(moved > 0, _ENDS.max, _ENDS.min + 1))
-    result: Ints = np.where(np.isfinite(moved), found, beyond)
-    return result

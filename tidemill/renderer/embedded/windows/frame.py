@@ -490,11 +490,12 @@ def plus(numbers: Ints, amount: int) -> Ints:
     >>> plus(np.array([-(2**63)]), 2**65).tolist() == [2**63 - 1]
     True
     """
-    amount = min(max(amount, _FARTHEST), -_FARTHEST)
-    most = min(max(amount, NULL), _GREATEST)
-    found = np.minimum(numbers, _GREATEST - most) + most if most > 0 else np.maximum(numbers, NULL - most) + most
-    # Two numbers may be farther apart than an int64 says.
-    return found if most == amount else plus(found, amount - most)
+    if not NULL <= amount <= _GREATEST:  # two numbers may be farther apart than an int64 says
+        most = _GREATEST if amount > 0 else NULL
+        return plus(plus(numbers, most), min(max(amount, _FARTHEST), -_FARTHEST) - most)
+    if amount > 0:
+        return np.minimum(numbers, _GREATEST - amount) + amount
+    return np.maximum(numbers, NULL - amount) + amount
 
 
 def _moved(codes: Ints, offset: Offset, dtype: DType, interner: Interner, *, up: bool) -> Ints:

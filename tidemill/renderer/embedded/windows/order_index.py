@@ -255,7 +255,7 @@ class OrderIndex:
     def positions_of_numbers(self, numbers: Ints, *, right: bool = False) -> Ints:
         """Return the first position whose row has this sort number or a greater one; or, right, a greater one."""
         side: Literal["left", "right"] = "right" if right else "left"
-        if self._asks_all(numbers):
+        if len(numbers) > MANY and self._asks_all:
             return self._all_leads.searchsorted(numbers, side)
         chunks = np.maximum(self._firsts.searchsorted(numbers, side) - 1, 0)
         found = self._ends.take(chunks)
@@ -263,9 +263,10 @@ class OrderIndex:
             found[some] += self._chunks[chunk].leads.searchsorted(numbers[some], side)
         return found
 
-    def _asks_all(self, asked: Ints) -> bool:
-        """Return whether so much is asked for that one search over all rows beats searching chunk by chunk."""
-        return len(asked) > MANY and not self._stored
+    @property
+    def _asks_all(self) -> bool:
+        """Whether one search for many over all rows beats searching chunk by chunk."""
+        return not self._stored
 
     @property
     def _all_leads(self) -> Ints:
@@ -285,7 +286,7 @@ class OrderIndex:
 
     def numbers_at(self, positions: Ints) -> Ints:
         """Return the sort numbers of the rows at some positions."""
-        if self._asks_all(positions):
+        if len(positions) > MANY and self._asks_all:
             return self._all_leads.take(positions)
         found: Ints = self._taken(positions, lambda chunk, at: chunk.leads.take(at))
         return found
@@ -305,7 +306,7 @@ class OrderIndex:
 
     def groups_before(self, positions: Ints) -> Ints:
         """Return how many peer groups begin before each position."""
-        if self._asks_all(positions):
+        if len(positions) > MANY and self._asks_all:
             return self._all_begins.searchsorted(np.minimum(positions, self.size))
         chunks = self._ends.searchsorted(positions, "right") - 1
         found, at = self._groups_before.take(chunks), positions - self._ends.take(chunks)
@@ -316,7 +317,7 @@ class OrderIndex:
 
     def group_starts(self, groups: Ints) -> Ints:
         """Return where peer groups begin; beyond the last one, the end."""
-        if self._asks_all(groups):
+        if len(groups) > MANY and self._asks_all:
             return self._all_begins.take(groups, mode="clip")
         before = self._groups_before
         groups = np.minimum(np.maximum(groups, 0), before.item(-1))
@@ -472,7 +473,7 @@ class OrderIndex:
             while (beyond := edits.ends > self._ends.take(numbers + 1)).any():  # from one chunk into the next
                 edits = divided(edits, beyond, self._ends.take(numbers + 1))
                 numbers = np.minimum(self._ends.searchsorted(edits.positions, "right"), len(self._chunks)) - 1
-            at, touched = edits.positions - self._ends.take(numbers), [*_runs_of(numbers)]
+            at, touched = edits.positions - self._ends.take(numbers), _runs_of(numbers)
             counted = len(touched) <= _FEW
             for chunk, some in reversed(touched):
                 part = Edits(at[some], edits.rows[:, some], edits.copies[some])
@@ -529,16 +530,13 @@ class OrderIndex:
         return [self._chunk(codes[:, start : start + CHUNK].copy()) for start in range(0, n, CHUNK)]
 
 
-def _runs_of(chunks: Ints) -> Iterator[tuple[int, slice]]:
-    """Iterate over chunks, each with the slice of the requests that fall into it."""
+def _runs_of(chunks: Ints) -> list[tuple[int, slice]]:
+    """Return chunks, each with the slice of the requests that fall into it."""
     if len(chunks) == 1:
-        yield chunks.item(), slice(None)
-        return
+        return [(chunks.item(), slice(None))]
     firsts = (chunks[1:] != chunks[:-1]).nonzero()[0] + 1
     bounds = [0, *firsts.tolist(), len(chunks)]
-    for low, high in pairwise(bounds):
-        if low < high:
-            yield chunks.item(low), slice(low, high)
+    return [(chunks.item(low), slice(low, high)) for low, high in pairwise(bounds) if low < high]
 
 
 def _first_not(holds: Callable[[int], bool], low: int, high: int) -> int:
