@@ -70,16 +70,16 @@ function picture(canvas, map, data, tree, told) {
     const group = groups.get(id);
     if (!group) {
       const o = operators.get(id);
-      return tree.isChip(id) ? `${o.kind.toLowerCase()} ${o.name}`.trim() : o.title;
+      return tree.isChip(id) ? `${o.kind.toLowerCase()} ${o.name}`.trim() : tree.titleOf(id);
     }
-    return group.kind === "loop" ? `⟳ ${group.title}` : group.title;
+    return group.kind === "loop" ? `⟳ ${tree.titleOf(id)}` : tree.titleOf(id);
   }
 
-  // What a group says of inputs and outputs in it; of one output alone, its columns.
-  function endsOf({ ends }) {
-    if (ends.length === 1) return ends[0].columns;
+  // What a group says of inputs and outputs in it, as far as its title does not; of one alone, its columns.
+  function endsOf({ ends, title }) {
+    if (ends.length === 1) return `${ends[0].kind.toLowerCase()} · ${ends[0].columns}`;
     const count = (kind, said) => ends.filter((o) => o.kind === kind).length && counted(ends.filter((o) => o.kind === kind).length, said);
-    return [count("Input", "input"), count("Output", "output")].filter(Boolean).join(", ");
+    return [count("Input", "input"), count("Output", "output")].filter((said) => said && !title.includes(said)).join(", ");
   }
 
   // The lines of a box, what matters most first; what is said of a moment comes between.
@@ -133,6 +133,7 @@ function picture(canvas, map, data, tree, told) {
     if (isToCome) return;
     written = scale;
     drawn.scene.classList.toggle("far", scale < 0.6);
+    drawn.scene.classList.toggle("dust", scale < 0.2);
   }
 
   function writeCount(id, { text, said, y }, scale) {
@@ -141,9 +142,10 @@ function picture(canvas, map, data, tree, told) {
   }
 
   // A title begins where its box does, and may be as long as most of that, or up to what enters beside it.
-  function writeTitle(id, { text, rect, title, corner: { x, y }, room }, scale) {
+  function writeTitle(id, { text, rect, title, corner: { x, y }, width: whole, room }, scale) {
     const size = Math.max(LEAST_LETTERS, 12 * scale);
-    const shown = clipped(title, size, room * scale - 14, true);
+    const shown = clipped(title, size, room * scale - 14, true) || (whole * scale > 60 ? title[0] : "");
+    set(rect, { visibility: shown ? "visible" : "hidden" }); // where there is no room for a letter, a tab would only hide what is behind
     const [width, height] = [(widthOf(shown, size, true) + 14) / scale, (size + 6) / scale];
     set(rect, { x: round1(x), y: round1(y - height / 2), width: round1(width), height: round1(height) });
     place(text, shown, x + width / 2, y + (size * 0.35) / scale, size / scale);
@@ -250,13 +252,15 @@ function picture(canvas, map, data, tree, told) {
       return;
     }
     const [o, g] = [operators.get(id), groups.get(id)];
-    const role = g ? `group ${g.kind}${g.ends.length === g.all.length || (g.kind === "call" && g.ends.length) ? " end" : ""}` : o.role;
+    const isEnd = g && (g.ends.length === g.all.length || (g.kind === "call" && g.ends.length));
+    const role = g ? `group ${g.kind}${isEnd ? " end" : g.ends.length ? " some" : ""}` : o.role;
     const group = make("g", { class: `operator ${role}`, "data-id": id, tabindex: 0, role: "button" }, parent);
     if (g) {
       group.setAttribute("aria-expanded", "false");
       make("rect", { ...at, x: at.x + 3, y: at.y + 3, rx: 6, class: "deck" }, group);
     }
     make("rect", { ...at, rx: tree.isChip(id) ? 10 : 6, class: "body" }, group);
+    if (role.endsWith(" some")) stripsOf(g, at, group);
     make("title", {}, group, g ? `${titleOf(id)}, ${g.line}\ndouble click or Enter opens it` : `#${id} ${o.kind} ${o.name}\n${o.line}\n${o.columns}`);
     const box = { ...at, group, texts: [], more: null, role };
     if (g) {
@@ -269,6 +273,18 @@ function picture(canvas, map, data, tree, told) {
       const text = make("text", { x: round1(x + 5), class: "count" }, parent);
       drawn.counts.set(id, { text, said: "", x, y, width: 60, height: 20, of: new Set() });
     }
+  }
+
+  // Where inputs or outputs are inside with others, the sides of a box at which records come in or go out have their colour.
+  function stripsOf({ ends }, { x, y, width, height }, group) {
+    const strip = (kind, isFirst) => {
+      if (!ends.some((o) => o.kind === kind)) return;
+      const at = down ? { x: x + 4, y: isFirst ? y + 1 : y + height - 6, width: width - 8, height: 5 }
+        : { x: isFirst ? x + 1 : x + width - 6, y: y + 4, width: 5, height: height - 8 };
+      make("rect", { ...at, class: "strip", rx: 2 }, group);
+    };
+    strip("Input", true);
+    strip("Output", false);
   }
 
   function drawEdge(edge, u, v, parent) {
