@@ -104,7 +104,7 @@ class Changelogs:
         self._keep: dict[str, int | None] = {}
         """Files of how many steps stay apart in each folder; None for all."""
         self._written_files: dict[Path, int] = {}
-        """How many files were written to each output's folder since older ones were merged there."""
+        """How many files were written to each output's folder since it was looked there for older ones to merge."""
 
     def require_known(self, updates: Mapping[str, UpdateArray | None]) -> None:
         """`StateError` where what an output that is written to a folder changed by is not known."""
@@ -225,7 +225,8 @@ class Changelogs:
             pq.write_table(pa.concat_tables([_as_table(part) for part in updates]), file)
             file.flush()
             os.fsync(file.fileno())
-        self._written_files[folder] = self._written_files.get(folder, 0) + 1
+        if folder in self._written_files:
+            self._written_files[folder] += 1
         return str(hidden), str(folder / f"step-{step:010}.parquet")
 
     def committed(self, moves: Moves) -> None:
