@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 import tidemill.algorithms.lowering  # noqa: F401 - lowerings put themselves into the table of the pass
 from tidemill.boundary.files import file_path
 from tidemill.collections.building import Building
+from tidemill.collections.collection import Collection
 from tidemill.dataflow.composites import Composite
 from tidemill.dataflow.graph import Graph, explain
 from tidemill.dataflow.passes.bounds import explain_forgetting
@@ -17,6 +18,7 @@ from tidemill.dataflow.passes.pipeline import Passes, optimised, passes_named
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.dataflow.passes.row_keys import without_keys
 from tidemill.errors import EngineError, TimeError
+from tidemill.late import Late
 from tidemill.provenance.kept import kept_name, with_inputs_kept
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.engines import load as load_run
@@ -25,13 +27,18 @@ from tidemill.renderer.runs.run import Engine, Run
 
 if TYPE_CHECKING:
     import networkx as nx
-    from pyspark.sql import DataFrame, SparkSession
+    import pyspark.sql as ps
 
-    from tidemill.collections.collection import Collection
-    from tidemill.notebook.explorer import Explorer
-    from tidemill.renderer.diagram.scene import Scene
-    from tidemill.renderer.diagram.svg import DirectionOrAuto
-    from tidemill.renderer.durable.migration_plan import MigrationPlan
+    from tidemill.notebook import explorer
+    from tidemill.renderer.diagram import scene, svg
+    from tidemill.renderer.durable import migration_plan as moves
+else:
+    explorer = Late("tidemill.notebook.explorer")
+    nx = Late("networkx")
+    moves = Late("tidemill.renderer.durable.migration_plan")
+    ps = Late("pyspark.sql")
+    scene = Late("tidemill.renderer.diagram.scene")
+    svg = Late("tidemill.renderer.diagram.svg")
 
 _MIGRATE: Final = ("auto", "ask", "refuse")
 
@@ -167,7 +174,7 @@ class Dataflow(Building):
             run.close()
             raise
 
-    def plan(self, folder: str | os.PathLike[str], *, passes: Passes = True, why: bool = False) -> MigrationPlan:
+    def plan(self, folder: str | os.PathLike[str], *, passes: Passes = True, why: bool = False) -> moves.MigrationPlan:
         """Return what starting this dataflow on a folder of state comes to: what of it is kept, new, dropped, loaded.
 
         Nothing is changed. ``passes`` and ``why`` are as for `start`. Freezes the graph.
@@ -201,7 +208,7 @@ class Dataflow(Building):
         graph = with_inputs_kept(self.graph) if why else self.graph
         return plan_of(GraphPlan.of(graph, None if passes is True else passes).taking(FACTORIES.composites), folder)
 
-    def explain(self, *, passes: Passes | None = None, spark: SparkSession | None = None) -> str:
+    def explain(self, *, passes: Passes | None = None, spark: ps.SparkSession | None = None) -> str:
         """Return the graph as text: a line an operator, with what it reads, its schema and the user's line.
 
         With ``passes`` (True, or the names of some, as for `start`) as it was built and as these passes leave it, all
@@ -243,11 +250,11 @@ class Dataflow(Building):
 
         return f"{text}\n{plans(graph, spark)}"
 
-    def to_networkx(self) -> nx.MultiDiGraph[int]:
+    def to_networkx(self) -> nx.MultiDiGraph:  # type: ignore[type-arg]  # takes none when it runs
         """Return a copy of the graph: nodes by id with the attribute ``node``, edges with ``port`` and ``feedback``."""
         return self.graph.digraph()
 
-    def to_svg(self, *, direction: DirectionOrAuto = "auto") -> str:
+    def to_svg(self, *, direction: svg.DirectionOrAuto = "auto") -> str:
         """Return the dataflow's picture as SVG: loops as boxes, what goes back in red, as notebooks show it.
 
         ``direction`` is ``"down"``, ``"right"``, or ``"auto"``: to the right where that is not too wide. The same
@@ -311,7 +318,7 @@ class Dataflow(Building):
         scene = self._scene()
         return page_of(data_of(scene, self.graph), scene.title)
 
-    def explore(self, *, height: int = 560) -> Explorer:
+    def explore(self, *, height: int = 560) -> explorer.Explorer:
         """Return the explorer as a widget for notebooks; see `to_html`. A saved notebook shows the picture instead.
 
         Needs anywidget (``pip install 'tidemill[notebook]'``). ``height`` is in pixels.
@@ -328,7 +335,7 @@ class Dataflow(Building):
         scene = closed_scene(self.graph, self._scene())
         return bundle_of(explain(self.graph), svg_of(scene), scene.title)
 
-    def _scene(self) -> Scene:
+    def _scene(self) -> scene.Scene:
         from tidemill.renderer.diagram.scene import scene_of  # noqa: PLC0415 - slow to import
 
         return scene_of(self.graph)
@@ -422,14 +429,14 @@ def _shown(run: Run, *, progress: bool) -> Run:
 
 def render(
     flow: Dataflow,
-    spark: SparkSession,
-    frames: Mapping[str, DataFrame],
+    spark: ps.SparkSession,
+    frames: Mapping[str, ps.DataFrame],
     *,
     time: str | None = None,
     diff: str = "diff",
     passes: Passes = True,
     in_driver: int = 5_000_000,
-) -> dict[str, DataFrame]:
+) -> dict[str, ps.DataFrame]:
     """Return what each output holds when the inputs hold these DataFrames: a whole history at once, no state kept.
 
     ``frames`` has a Spark DataFrame for each input, with the columns of its schema in any order. A column for each
@@ -478,7 +485,7 @@ def render(
     return rendered(plan, spark, frames, time, diff, in_driver)
 
 
-def local_spark(master: str = "local[*]", **settings: str) -> SparkSession:
+def local_spark(master: str = "local[*]", **settings: str) -> ps.SparkSession:
     """Return a Spark session on this machine: the active one, or a new one.
 
     ``settings`` are those of Spark, with underscores for dots: ``local_spark(spark_ui_enabled="false")``; or give

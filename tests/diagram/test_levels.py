@@ -95,10 +95,12 @@ def test_windows_and_single_operators_are_called_by_what_they_are_over():
 
 def test_thirty_left_joins_are_thirty_boxes_in_a_few():
     groups = check(left_joins(30).start().graph)
-    joins = [g for g in groups if g.title.startswith("left join dim")]
+    joins = [g for g in groups if g.kind == "call" and g.title.startswith("left join dim")]
     assert len(joins) == 30
-    parts = {g.parent for g in joins}
+    parts = [g for g in groups if g.kind == "part"]
+    assert {g.parent for g in joins} == {g.id for g in parts}
     assert len(parts) < 10
+    assert [g.title for g in parts][::6] == ["left join dim0..dim3", "left join dim27..dim29"]
     (block,) = (g for g in groups if g.kind == "block")
     assert block.title == "for i in range(count)"
 

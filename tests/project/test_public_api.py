@@ -1,11 +1,16 @@
 """Nothing of the public API gets lost: tests/project/public_api.txt lists it, a line a name with its parameters."""
 
+import inspect
 import subprocess
 import sys
+import typing
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from support.public_api import BETWEEN_LAYERS, held, public_api
+
+import tidemill as tm
 
 LISTED = Path(__file__).with_name("public_api.txt").read_text().splitlines()
 
@@ -17,6 +22,27 @@ def test_nothing_is_lost():
 def test_what_is_new_is_listed():
     new = sorted(set(public_api()) - set(LISTED))
     assert new == [], "list it: python tests/lib/support/public_api.py > tests/project/public_api.txt"
+
+
+def hinted():
+    """Iterate over what is public and has hints: functions, classes, methods."""
+    for name in tm.__all__:
+        value = getattr(tm, name)
+        if inspect.isclass(value):
+            yield name, value
+            for of, method in inspect.getmembers(value):
+                found = method.fget if isinstance(method, property) else method
+                if not of.startswith("_") and (inspect.isfunction(found) or inspect.ismethod(found)):
+                    yield f"{name}.{of}", found
+        elif inspect.isfunction(value):
+            yield name, value
+
+
+def test_hints_of_all_that_is_public_are_resolved():
+    hints = {name: typing.get_type_hints(value) for name, value in hinted()}
+    assert hints["Run.why"]["return"] is tm.Why
+    assert hints["Dataflow.sql"]["tables"] == Mapping[str, tm.Collection] | None
+    assert len(hints) > 300
 
 
 OF_EXPRESSIONS = {"Aggregate", "Expr", "When", "WindowCall", "WindowFunction"}

@@ -30,7 +30,7 @@ def built(folder: Path) -> tuple[Path, Path]:
 
 def tried(python: str, versions: str, package: Path, extras: Sequence[str], folder: Path) -> None:
     """Install a package into an environment of its own and run what tries it, for each extra anew."""
-    environment = folder / f"{Path(python).name}-{versions}-{package.suffix[1:]}"
+    environment = Path(tempfile.mkdtemp(prefix=f"{versions}-", dir=folder)) / "environment"
     run(*UV, "venv", "--python", python, environment)
     its_python = environment / "bin" / "python"
     for extra in extras:

@@ -84,6 +84,18 @@ def test_nulls_have_the_place_that_the_dialect_gives_them(dialect):
     assert descending == ([None, 2, 1] if dialect == "postgres" else [2, 1, None])
 
 
+def test_lists_and_structs_with_nulls_in_them_have_their_order():
+    session = SqlSession("spark")
+    said(session, "CREATE TABLE t (id BIGINT, a BIGINT, x DOUBLE)")
+    said(
+        session,
+        "INSERT INTO t VALUES (1, NULL, 1.0), (2, 3, double('NaN')), (3, 3, NULL), (4, 3, 2.0), (5, NULL, NULL)",
+    )
+    for value in ("array(CAST(a AS DOUBLE), x)", "named_struct('a', a, 'x', x)"):
+        found = [rows(session, f"SELECT id FROM t ORDER BY {value}{way}") for way in ("", " DESC")]
+        assert found == [[(5,), (1,), (3,), (4,), (2,)], [(2,), (4,), (3,), (1,), (5,)]]
+
+
 def test_a_view_made_later_is_loaded_and_told_of(shop):
     assert said(shop, "SUBSCRIBE totals") == ["totals:", [("tea", 9)]]
     said(shop, "CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM sales")

@@ -123,7 +123,7 @@ class Schema:
         return pa.schema([pa.field(f.name, f.dtype.arrow, f.nullable) for f in self.fields])
 
 
-SchemaLike: TypeAlias = "Schema | pa.Schema | Mapping[str, Any] | Iterable[tuple[str, Any]]"
+SchemaLike: TypeAlias = Schema | pa.Schema | Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
 def unused_name(name: str, taken: Container[str], mark: str = "#") -> str:

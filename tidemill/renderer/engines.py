@@ -15,14 +15,19 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.passes.pipeline import Passes
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import EngineError, StateError
+from tidemill.late import Late
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.run import Engine, Run
 from tidemill.renderer.runs.stepper import Stepper
 
 if TYPE_CHECKING:
-    from tidemill.renderer.durable.reading import ReadState
-    from tidemill.renderer.durable.start import Migrate
-    from tidemill.renderer.embedded.state import Saved
+    from tidemill.renderer.durable import reading
+    from tidemill.renderer.durable import start as starts
+    from tidemill.renderer.embedded import state as states
+else:
+    reading = Late("tidemill.renderer.durable.reading")
+    starts = Late("tidemill.renderer.durable.start")
+    states = Late("tidemill.renderer.embedded.state")
 
 _LOG: Final = logging.getLogger("tidemill.state")
 
@@ -70,15 +75,15 @@ class Embedded:
     threads: int | None = attrs.field(default=None, kw_only=True, validator=_at_least_one)
     keep_inputs: bool = attrs.field(default=True, kw_only=True)
 
-    def start(self, plan: GraphPlan, keep: int, migrate: Migrate = "auto") -> Run:
+    def start(self, plan: GraphPlan, keep: int, migrate: starts.Migrate = "auto") -> Run:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
         return self._run(plan, keep, None, migrate)
 
-    def load(self, plan: GraphPlan, saved: Saved) -> Run:
+    def load(self, plan: GraphPlan, saved: states.Saved) -> Run:
         """Return a run that goes on from what was saved by one after the passes of the plan."""
         return self._run(plan, 0, saved)
 
-    def _run(self, plan: GraphPlan, keep: int, saved: Saved | None, migrate: Migrate = "refuse") -> Run:
+    def _run(self, plan: GraphPlan, keep: int, saved: states.Saved | None, migrate: starts.Migrate = "refuse") -> Run:
         from tidemill.renderer.embedded.compile import FACTORIES  # noqa: PLC0415 - slow to import
         from tidemill.renderer.embedded.kernels.threads import processors  # noqa: PLC0415
 
@@ -110,7 +115,7 @@ class Embedded:
 
 def load(path: Path, graph: Graph, passes: Passes | None, engine: Engine) -> Run:
     """Return a run of a frozen graph that goes on from a saved state, after the passes it was saved with."""
-    load_by: Callable[[GraphPlan, Saved], Run] | None = getattr(engine, "load", None)
+    load_by: Callable[[GraphPlan, states.Saved], Run] | None = getattr(engine, "load", None)
     if load_by is None:
         msg = f"load({str(path)!r}, ...): {engine!r} does not go on from saved state: expected tm.Embedded or tm.Spark"
         raise EngineError(msg)
@@ -135,7 +140,7 @@ def load(path: Path, graph: Graph, passes: Passes | None, engine: Engine) -> Run
     return run
 
 
-def read_state(folder: str | os.PathLike[str]) -> ReadState:
+def read_state(folder: str | os.PathLike[str]) -> reading.ReadState:
     """Return what is in a folder of state, to be read while a run of any process goes on with it, or none does.
 
     Outputs are read as of the last step that was taken, by their names; the dataflow is not needed. Nobody waits:
@@ -185,7 +190,7 @@ def read_changelog(folder: str | os.PathLike[str]) -> pa.Table:
     return read_files(Path(folder))
 
 
-def _started(plan: GraphPlan, keep: int, saved: Saved | None, *, threads: int) -> Run:
+def _started(plan: GraphPlan, keep: int, saved: states.Saved | None, *, threads: int) -> Run:
     from tidemill.renderer.embedded.executor import EmbeddedExecutor  # noqa: PLC0415 - slow to import
 
     graph = plan.after()

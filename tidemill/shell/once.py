@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -75,5 +76,16 @@ def _sorted(order: list[int], column: list[Any], key: SortKey) -> list[int]:
     """Return places in the order of a column; what is alike in it stays as it is. NaN is the greatest."""
     nulls = [i for i in order if column[i] is None]
     rest = [i for i in order if column[i] is not None]
-    rest.sort(key=lambda i: (column[i] != column[i], column[i]), reverse=key.descending)  # NaN is not itself
+    rest.sort(key=lambda i: _rank(column[i]), reverse=key.descending)
     return nulls + rest if key.nulls_first else rest + nulls
+
+
+def _rank(value: Any) -> tuple[Any, ...]:
+    """Return what sorts as a value does; in lists and structs NULL is the least."""
+    if value is None:
+        return (0,)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return 1, [_rank(v) for v in value]
+    return 1, isinstance(value, float) and math.isnan(value), value

@@ -32,6 +32,8 @@ _PARTS: Final = 16
 """Into how many a box is divided where nothing else is known, at most."""
 _TRIED: Final = 4
 """Boxes of one part of the program, the newest of them, to which an operator may be put."""
+_SHORT: Final = 12
+"""Letters of names of which two are the title of a box."""
 _FEW: Final = 24
 """Calls and loops up to which statements need no boxes."""
 
@@ -217,7 +219,7 @@ class _Levels:
         return part.kind, name, part.line if part.kind == "statement" else str(atoms[0].nodes[-1].site)
 
     def _part(self, atoms: list[_Atom]) -> tuple[GroupKind, str, str]:
-        return "part", _what(self.graph, atoms), _lines(atoms)
+        return "part", _from_to(self.graph, atoms), _lines(atoms)
 
     def _for_outputs(self, atoms: list[_Atom]) -> tuple[GroupKind, str, str]:
         names = sorted(frozenset[str]().union(*[self.outputs[n] for a in atoms for n in a.nodes]))
@@ -338,6 +340,17 @@ def _what(graph: Graph, atoms: list[_Atom]) -> str:
     counts = Counter("loop" if a.loop is not None else call_word(graph, a.nodes) for a in atoms)
     words = sorted(counts, key=lambda word: (word in {"input", "output"}, -counts[word]))
     return ", ".join(f"{counts[word]} {word}s" if counts[word] > 1 else word for word in words[:3])
+
+
+def _from_to(graph: Graph, atoms: list[_Atom]) -> str:
+    """Return from which to which call of the most frequent kind atoms are; what there is, if names do not say that."""
+    words = {a: call_word(graph, a.nodes) for a in atoms if a.loop is None}
+    counts = Counter(word for word in words.values() if word not in {"input", "output"})
+    word = counts.most_common(1)[0][0] if counts else ""
+    names = [call_title(graph, a.nodes).removeprefix(word).strip() for a, of in words.items() if of == word]
+    if not names or names[0] == names[-1] or not all(0 < len(name) <= _SHORT for name in (names[0], names[-1])):
+        return _what(graph, atoms)
+    return f"{word} {names[0]}..{names[-1]}"
 
 
 def _listed(names: list[str]) -> str:

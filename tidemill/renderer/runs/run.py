@@ -26,6 +26,7 @@ from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Node, Output
 from tidemill.dataflow.passes.plan import GraphPlan
 from tidemill.errors import EngineError, StateError, TidemillError, TimeError, UnknownNameError, did_you_mean
+from tidemill.late import Late
 from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.intake import Intake, OnError, require_key
 from tidemill.renderer.runs.metrics import Metrics
@@ -37,11 +38,15 @@ from tidemill.renderer.runs.subscriptions import Subscription
 from tidemill.renderer.runs.system_errors import advice
 
 if TYPE_CHECKING:
-    from tidemill.notebook.explorer import Explorer
-    from tidemill.notebook.live_table import Live
-    from tidemill.renderer.diagram.scene import Scene
-    from tidemill.renderer.diagram.svg import DirectionOrAuto
-    from tidemill.renderer.diagram.why import Why
+    from tidemill.notebook import explorer, live_table
+    from tidemill.renderer.diagram import scene, svg
+    from tidemill.renderer.diagram import why as reasons
+else:
+    explorer = Late("tidemill.notebook.explorer")
+    live_table = Late("tidemill.notebook.live_table")
+    reasons = Late("tidemill.renderer.diagram.why")
+    scene = Late("tidemill.renderer.diagram.scene")
+    svg = Late("tidemill.renderer.diagram.svg")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -90,7 +95,7 @@ class Run:
         self._dataframes = dataframes
         self._intake = Intake(stepper, dataframes)
         self._inputs, self._outputs = self.graph.inputs, self.graph.outputs
-        self._explained: tuple[Callable[..., Why], Callable[[str], str]] | None = None
+        self._explained: tuple[Callable[..., reasons.Why], Callable[[str], str]] | None = None
         """What finds reasons, and the name of the output that holds what an input does; see `explain_by`."""
         self._fed: dict[Output, Fed] = {}
 
@@ -497,7 +502,7 @@ class Run:
             raise TimeError(msg) from None
 
     @alone
-    def why(self, name: str, row: Any, *, at: Any = None) -> Why:
+    def why(self, name: str, row: Any, *, at: Any = None) -> reasons.Why:
         """Return why an output has a row, or why it has not, at its last complete time or at an earlier one.
 
         For a row that is there: input rows from which alone it follows, found by leaving out others and seeing that it
@@ -539,7 +544,7 @@ class Run:
         """Return an output's rows written as those put in are: with the one NaN, which equals itself."""
         return {canonical(row): count for row, count in self.executor.contents(node, time).counts().items()}
 
-    def explain_by(self, answer: Callable[..., Why], kept_name: Callable[[str], str]) -> None:
+    def explain_by(self, answer: Callable[..., reasons.Why], kept_name: Callable[[str], str]) -> None:
         """Have `why` answered: ``answer(what inputs hold, output, row, time=, is_there=)``, where outputs hold that.
 
         Called by whoever started the run so.
@@ -599,7 +604,7 @@ class Run:
         return self.on_step(span_of_each(self.graph.name, tracer))
 
     @alone
-    def live(self, name: str, *, limit: int = 20) -> Live:
+    def live(self, name: str, *, limit: int = 20) -> live_table.Live:
         """Display an output's contents in a notebook, as a table that is refreshed after each step.
 
         Needs IPython (``pip install 'tidemill[notebook]'``), and times of one coordinate. Each refreshing costs a
@@ -698,7 +703,7 @@ class Run:
         return self._stepper.events
 
     @alone
-    def to_svg(self, *, direction: DirectionOrAuto = "auto") -> str:
+    def to_svg(self, *, direction: svg.DirectionOrAuto = "auto") -> str:
         """Return the picture of the run as SVG: what is run, with records sent, rows held, and frontiers.
 
         ``direction`` as for `Dataflow.to_svg`. An edge on which nothing was ever sent is dashed.
@@ -768,7 +773,7 @@ class Run:
             raise StateError(msg) from error
 
     @alone
-    def explore(self, *, height: int = 560) -> Explorer:
+    def explore(self, *, height: int = 560) -> explorer.Explorer:
         """Return the explorer as a widget for notebooks, where a click on an output shows its rows.
 
         At an earlier time rows are asked of the run, as far back as ``keep`` reaches. A click on another operator shows
@@ -810,7 +815,7 @@ class Run:
         except TimeError:
             return None
 
-    def _scene(self) -> Scene:
+    def _scene(self) -> scene.Scene:
         from tidemill.renderer.runs.pictures import run_scene  # noqa: PLC0415 - slow to import
 
         return run_scene(self.graph, self.executor.metrics(), self._frontiers)

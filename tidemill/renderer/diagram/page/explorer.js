@@ -90,7 +90,7 @@ function explore(root, data, ask) {
     bar.querySelector(".times output").textContent = times.momentText(moment);
     const shown = round < 0 ? moment.rounds : [moment.rounds[round]];
     const which = round < 0 ? `all ${moment.rounds.length} iterations` : `iteration ${timeText(moment.rounds[round].time)}`;
-    strip.querySelector("output").textContent = moment.rounds.length ? `${which}: ${counted(shown.reduce((sum, r) => sum + r.sent, 0), "record")} sent` : "no iterations";
+    strip.querySelector("output").textContent = moment.rounds.length ? `${which}: ${counted(shown.reduce((sum, r) => sum + r.sent, 0), "record")} sent` : moment.isNow ? "iterations: go to a time" : "no iterations";
     if (strip.dataset.of !== String(at)) showStrip(strip, moment);
     const bars = strip.querySelector(".bars");
     const here = round < 0 ? null : bars.children[Math.floor(round / perBar(moment))];

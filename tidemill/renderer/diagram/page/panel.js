@@ -46,6 +46,7 @@ function updatesTable(columns, rows) {
 const LEGEND = `<details class="legend" open><summary>Legend</summary>
   <p><i class="swatch end"></i> input or output</p><p><i class="swatch state"></i> holds rows</p>
   <p><i class="swatch plain"></i> passes rows on</p><p><i class="swatch variable"></i> what a loop has so far</p>
+  <p><i class="swatch some"></i> an input or output is inside, too</p>
   <p><i class="swatch group"></i> + a box with others inside: double click, or Enter, opens it</p>
   <p><i class="swatch holds"></i> holds the time back</p><p><i class="swatch waits"></i> waits for others</p>
   <p><i class="stroke alive"></i> records went along</p><p><i class="stroke back"></i> goes back to the next iteration</p>
@@ -63,7 +64,7 @@ function panelOf(data, tree, times, where) {
   let only = "all";
 
   const title = (o) => html`#${o.id} ${o.kind} ${o.name}`;
-  const link = (id) => html`<a data-choose="${id}" tabindex="0" role="button">` + (operators.has(id) ? title(operators.get(id)) : html`${groups.get(id).title}`) + "</a>";
+  const link = (id) => html`<a data-choose="${id}" tabindex="0" role="button">` + (operators.has(id) ? title(operators.get(id)) : html`${tree.titleOf(id)}`) + "</a>";
 
   function overview(counts, standing) {
     const { moment } = where();
@@ -140,7 +141,7 @@ function panelOf(data, tree, times, where) {
   // Of a closed box: what it is, what all in it hold and took, and what is in it.
   function boxDetails(g, standing, sums) {
     const result = g.result === null ? null : operators.get(g.result);
-    let text = html`<h2>${g.title}</h2><p class="soft">${g.kind} · ${g.line}</p>`;
+    let text = html`<h2>${tree.titleOf(g.id)}</h2><p class="soft">${g.kind} · ${g.line}</p>`;
     if (result?.source) text += html`<pre>${result.source}</pre>`;
     text += `<p><button data-open="${g.id}">${tree.open.has(g.id) ? "close it" : "open it"}</button></p>`;
     if (result) text += html`<h3>Rows</h3><pre>${result.schema}</pre>` + updatesAt(result, where().moment) + '<div class="records"></div>';

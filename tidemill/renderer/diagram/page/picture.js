@@ -16,14 +16,14 @@ function picture(canvas, map, data, tree, told) {
   const ink = document.createElement("canvas").getContext("2d");
   const [plain, bold] = [new Map(), new Map()]; // how wide letters are, of their height
   let down = true;
-  let drawn = null; // {scene, boxes, frames, edges, counts}
+  let drawn = null; // {scene, boxes, frames, edges, counts}; boxes, frames and counts know for which `scale` they are written
   let painted = null;
   let chosen = null;
   let isFresh = true; // as long as nobody has opened or closed anything
   let written = 0; // the scale that boxes were written for
 
   const views = viewOf(canvas, map, {
-    moved: (scale) => { if (Math.abs(Math.log(scale / written)) > 0.04) write(scale); },
+    moved: write,
     clicked: (target) => {
       const frame = target.closest("[data-group]");
       const box = target.closest(".operator");
@@ -70,16 +70,16 @@ function picture(canvas, map, data, tree, told) {
     const group = groups.get(id);
     if (!group) {
       const o = operators.get(id);
-      return tree.isChip(id) ? `${o.kind.toLowerCase()} ${o.name}`.trim() : o.title;
+      return tree.isChip(id) ? `${o.kind.toLowerCase()} ${o.name}`.trim() : tree.titleOf(id);
     }
-    return group.kind === "loop" ? `⟳ ${group.title}` : group.title;
+    return group.kind === "loop" ? `⟳ ${tree.titleOf(id)}` : tree.titleOf(id);
   }
 
-  // What a group says of inputs and outputs in it; of one output alone, its columns.
-  function endsOf({ ends }) {
-    if (ends.length === 1) return ends[0].columns;
+  // What a group says of inputs and outputs in it, as far as its title does not; of one alone, its columns.
+  function endsOf({ ends, title }) {
+    if (ends.length === 1) return `${ends[0].kind.toLowerCase()} · ${ends[0].columns}`;
     const count = (kind, said) => ends.filter((o) => o.kind === kind).length && counted(ends.filter((o) => o.kind === kind).length, said);
-    return [count("Input", "input"), count("Output", "output")].filter(Boolean).join(", ");
+    return [count("Input", "input"), count("Output", "output")].filter((said) => said && !title.includes(said)).join(", ");
   }
 
   // The lines of a box, what matters most first; what is said of a moment comes between.
@@ -110,20 +110,42 @@ function picture(canvas, map, data, tree, told) {
     return Math.round(Math.min(WIDEST, (widthOf(`▾ ${titleOf(group.id)}`, LEAST_LETTERS, true) + 14) / READABLE));
   }
 
-  // Write in every box as much as there is room for at a scale.
-  function write(scale) {
+  // Write in what is seen as much as there is room for, and nothing in what is not: at each other scale browsers lay out
+  // all letters anew. Before it moves, what is to be seen there is written too.
+  function write(view, isToCome = false) {
+    const scale = Math.abs(Math.log(view.scale / written)) > 0.04 ? view.scale : written;
+    const each = (places, fill, clear) => {
+      for (const [id, at] of places) {
+        if (!views.sees(at, view)) {
+          if (isToCome || !at.scale) continue;
+          clear(at);
+          at.scale = 0;
+        } else if (isToCome ? !at.scale : at.scale !== scale) {
+          fill(id, at, scale);
+          at.scale = scale;
+        }
+      }
+    };
+    const clearText = ({ text }) => set(text, { text: "" });
+    each(drawn.boxes, writeBox, clearBox);
+    each(drawn.frames, writeTitle, clearText);
+    each(drawn.counts, writeCount, clearText);
+    if (isToCome) return;
     written = scale;
-    for (const [id, box] of drawn.boxes) writeBox(id, box, scale);
-    for (const frame of drawn.frames) writeTitle(frame, scale);
     drawn.scene.classList.toggle("far", scale < 0.6);
+    drawn.scene.classList.toggle("dust", scale < 0.2);
+  }
+
+  function writeCount(id, { text, said, y }, scale) {
     const size = round1(Math.max(LEAST_LETTERS, 11 * scale) / scale);
-    for (const { text, y } of drawn.counts.values()) set(text, { "font-size": size, y: round1(down ? y + 3 + size : y - 4) });
+    set(text, { text: said, "font-size": size, y: round1(down ? y + 3 + size : y - 4) });
   }
 
   // A title begins where its box does, and may be as long as most of that, or up to what enters beside it.
-  function writeTitle({ text, rect, title, x, y, room }, scale) {
+  function writeTitle(id, { text, rect, title, corner: { x, y }, width: whole, room }, scale) {
     const size = Math.max(LEAST_LETTERS, 12 * scale);
-    const shown = clipped(title, size, room * scale - 14, true);
+    const shown = clipped(title, size, room * scale - 14, true) || (whole * scale > 60 ? title[0] : "");
+    set(rect, { visibility: shown ? "visible" : "hidden" }); // where there is no room for a letter, a tab would only hide what is behind
     const [width, height] = [(widthOf(shown, size, true) + 14) / scale, (size + 6) / scale];
     set(rect, { x: round1(x), y: round1(y - height / 2), width: round1(width), height: round1(height) });
     place(text, shown, x + width / 2, y + (size * 0.35) / scale, size / scale);
@@ -151,6 +173,11 @@ function picture(canvas, map, data, tree, told) {
       const size = Math.max(LEAST_LETTERS, 13 * scale);
       place(box.more.firstElementChild, wide > 40 && high > size ? "+" : "", box.x + box.width - 9 / Math.max(scale, 0.6), box.y + box.height - 5 / scale, size / scale);
     }
+  }
+
+  function clearBox({ texts, more }) {
+    for (const text of texts.splice(0)) text.remove();
+    if (more) set(more.firstElementChild, { text: "" });
   }
 
   function place(element, text, x, y, size) {
@@ -184,12 +211,11 @@ function picture(canvas, map, data, tree, told) {
     down = found.way;
     const scene = make("g", {});
     const layers = ["frames", "edges", "boxes"].map((name) => make("g", { class: name }, scene));
-    drawn = { scene, boxes: new Map(), frames: [], edges: [], counts: new Map(), size: found.size };
+    drawn = { scene, boxes: new Map(), frames: new Map(), edges: [], counts: new Map(), size: found.size };
     drawInside(found.layout, 0, 0, 0, layers);
     for (const edge of drawn.edges) for (const id of edge.operators) drawn.counts.get(edge.source)?.of.add(id);
     rewrite(canvas, canvas.closest(".tidemill"), () => canvas.replaceChildren(scene));
     views.show(scene, found.size);
-    write(views.now().scale);
     if (painted) paint(painted);
     choose(chosen);
     if (before) animate(before);
@@ -215,7 +241,7 @@ function picture(canvas, map, data, tree, told) {
     const around = rectangleOf(u + border.u, v + border.v, border.across, border.along);
     const beside = layout.boxes.filter((box) => down && box.pinned < 0).map((box) => u + box.u - at.x - 4);
     const room = Math.min(0.8 * around.width, ...beside);
-    drawn.frames.push({ id, text, rect, title: `▾ ${titleOf(id)}`, room, around, x: at.x, y: at.y + at.height / 2 });
+    drawn.frames.set(id, { ...around, text, rect, title: `▾ ${titleOf(id)}`, room, corner: { x: at.x, y: at.y + at.height / 2 } });
   }
 
   function drawBox({ id, u, v, across, along, label, pinned }, du, dv, parent) {
@@ -226,13 +252,15 @@ function picture(canvas, map, data, tree, told) {
       return;
     }
     const [o, g] = [operators.get(id), groups.get(id)];
-    const role = g ? `group ${g.kind}${g.ends.length === g.all.length || (g.kind === "call" && g.ends.length) ? " end" : ""}` : o.role;
+    const isEnd = g && (g.ends.length === g.all.length || (g.kind === "call" && g.ends.length));
+    const role = g ? `group ${g.kind}${isEnd ? " end" : g.ends.length ? " some" : ""}` : o.role;
     const group = make("g", { class: `operator ${role}`, "data-id": id, tabindex: 0, role: "button" }, parent);
     if (g) {
       group.setAttribute("aria-expanded", "false");
       make("rect", { ...at, x: at.x + 3, y: at.y + 3, rx: 6, class: "deck" }, group);
     }
     make("rect", { ...at, rx: tree.isChip(id) ? 10 : 6, class: "body" }, group);
+    if (role.endsWith(" some")) stripsOf(g, at, group);
     make("title", {}, group, g ? `${titleOf(id)}, ${g.line}\ndouble click or Enter opens it` : `#${id} ${o.kind} ${o.name}\n${o.line}\n${o.columns}`);
     const box = { ...at, group, texts: [], more: null, role };
     if (g) {
@@ -241,9 +269,22 @@ function picture(canvas, map, data, tree, told) {
     }
     drawn.boxes.set(id, box);
     if (label) {
-      const [cx, cy] = turned(du + u + across / 2, dv + v + along);
-      drawn.counts.set(id, { text: make("text", { x: round1(cx + 5), class: "count" }, parent), y: cy, of: new Set() });
+      const [x, y] = turned(du + u + across / 2, dv + v + along);
+      const text = make("text", { x: round1(x + 5), class: "count" }, parent);
+      drawn.counts.set(id, { text, said: "", x, y, width: 60, height: 20, of: new Set() });
     }
+  }
+
+  // Where inputs or outputs are inside with others, the sides of a box at which records come in or go out have their colour.
+  function stripsOf({ ends }, { x, y, width, height }, group) {
+    const strip = (kind, isFirst) => {
+      if (!ends.some((o) => o.kind === kind)) return;
+      const at = down ? { x: x + 4, y: isFirst ? y + 1 : y + height - 6, width: width - 8, height: 5 }
+        : { x: isFirst ? x + 1 : x + width - 6, y: y + 4, width: 5, height: height - 8 };
+      make("rect", { ...at, class: "strip", rx: 2 }, group);
+    };
+    strip("Input", true);
+    strip("Output", false);
   }
 
   function drawEdge(edge, u, v, parent) {
@@ -291,7 +332,6 @@ function picture(canvas, map, data, tree, told) {
     painted = moment;
     const { isStepped, stateOf, counts } = moment;
     drawn.scene.classList.toggle("stepped", isStepped);
-    const scale = views.now().scale;
     for (const [id, box] of drawn.boxes) {
       const state = stateOf(id);
       box.isAlive = isStepped && state.startsWith("alive");
@@ -300,7 +340,7 @@ function picture(canvas, map, data, tree, told) {
       if (box.figures === figures) continue;
       box.figures = figures;
       set(box.group, { "aria-label": `${groups.has(id) ? "closed box " : ""}${titleOf(id)}, ${figures}` });
-      writeBox(id, box, scale);
+      box.scale = -1; // to be written anew
     }
     let alive = 0;
     for (const edge of drawn.edges) {
@@ -310,10 +350,12 @@ function picture(canvas, map, data, tree, told) {
       alive += isAlive;
     }
     drawn.scene.classList.toggle("flowing", alive <= MOST_FLOWING);
-    for (const { text, of } of drawn.counts.values()) {
-      const known = [...of].filter((id) => counts.has(id));
-      set(text, { text: known.length ? numeral(known.reduce((sum, id) => sum + counts.get(id), 0)) : "" });
+    for (const count of drawn.counts.values()) {
+      const known = [...count.of].filter((id) => counts.has(id));
+      const said = known.length ? numeral(known.reduce((sum, id) => sum + counts.get(id), 0)) : "";
+      if (said !== count.said) [count.said, count.scale] = [said, -1];
     }
+    write(views.now());
     views.mark((id) => drawn.boxes.get(id).isAlive);
   }
 
@@ -338,7 +380,7 @@ function picture(canvas, map, data, tree, told) {
 
   // Open or close a box in place: what stands for it stays where it was on the screen, if there is room.
   function toggle(id) {
-    const cornerOf = (one) => drawn.boxes.get(one) || drawn.frames.find((f) => f.id === one);
+    const cornerOf = (one) => drawn.boxes.get(one) || drawn.frames.get(one)?.corner;
     const was = cornerOf(id);
     isFresh = false;
     tree.toggle(id);
@@ -346,8 +388,8 @@ function picture(canvas, map, data, tree, told) {
     const is = cornerOf(id) || was;
     const view = views.now();
     if (was) views.moveTo({ ...view, x: view.x + (was.x - is.x) * view.scale, y: view.y + (was.y - is.y) * view.scale });
-    const opened = drawn.frames.find((f) => f.id === id);
-    if (opened) views.bringAll(opened.around, READABLE);
+    const opened = drawn.frames.get(id);
+    if (opened) views.bringAll(opened, READABLE);
     const focused = canvas.querySelector(`[data-group="${id}"], .operator[data-id="${id}"]`);
     focused?.focus({ preventScroll: true });
   }

@@ -141,7 +141,7 @@ function timesOf(data) {
   }
 
   function momentText(moment) {
-    if (moment.isNow) return data.steps.length ? "now: all that was done" : "";
+    if (moment.isNow) return data.steps.length ? "now: all times" : "";
     const step = `step ${data.steps[moment.step].number}`;
     if (moment.user === null) return `${step}: no changes`;
     return `${data.coordinates.join(", ")} ${timeText(moment.user)} · ${step}`;

@@ -21,7 +21,26 @@ function treeOf(data) {
     g.all = [...g.operators, ...g.groups.flatMap((id) => groups.get(id).all)];
     g.ends = g.all.map((id) => operators.get(id)).filter((o) => o.role === "end");
   }
+  const told = new Map(); // what tells boxes of one name apart that are beside each other
+  for (const g of groups.values()) if (g.kind !== "call") tellApart([...g.operators, ...g.groups]);
   const open = new Set([rootId]);
+
+  function tellApart(ids) {
+    const boxes = ids.filter((id) => !isChip(id)).map((id) => groups.get(id) ?? operators.get(id));
+    const byTitle = new Map();
+    for (const box of boxes) byTitle.set(box.title, [...(byTitle.get(box.title) || []), box]);
+    for (const alike of byTitle.values()) {
+      if (alike.length === 1) continue;
+      const isOfLine = new Set(alike.map((box) => box.line)).size === alike.length && alike.every((box) => /:\d+$/.test(box.line));
+      for (const box of alike) told.set(box.id, isOfLine ? box.line.match(/:\d+$/)[0] : `#${box.result ?? box.all[0]}`);
+    }
+  }
+
+  // The title of a box, with its line where others beside it are called the same, or its number where these are of that line.
+  function titleOf(id) {
+    const { title } = groups.get(id) ?? operators.get(id);
+    return told.has(id) ? `${title} ${told.get(id)}` : title;
+  }
 
   function around(id) {
     const found = [];
@@ -167,5 +186,5 @@ function treeOf(data) {
     inside.ports.push(port);
   }
 
-  return { operators, groups, rootId, open, around, standsFor, isChip, openUpTo, toggle, openAll, reveal, visible };
+  return { operators, groups, rootId, open, around, standsFor, isChip, titleOf, openUpTo, toggle, openAll, reveal, visible };
 }

@@ -1,7 +1,7 @@
 // What is seen of a picture: dragged, zoomed, thrown, brought into view; and a small map of the whole.
 //
-// viewOf(canvas, map, told) moves what `show` is given; `told.moved(scale)` hears of each scale but those that
-// are only passed, `told.clicked(target)` of clicks. Zooming by a wheel is to where the pointer is.
+// viewOf(canvas, map, told) moves what `show` is given; `told.moved(view)` hears of each view but those that are only
+// passed, `told.moved(view, true)` of one that it begins to move to, `told.clicked(target)` of clicks. Zooming by a wheel is to where the pointer is.
 
 const LEAST = 0.03;
 const FARTHEST = 0.2; // the scale to which it moves out by itself
@@ -73,7 +73,7 @@ function viewOf(canvas, map, told) {
     view = next;
     if (!scene) return;
     set(scene, { transform: `translate(${round1(view.x)} ${round1(view.y)}) scale(${Math.round(view.scale * 1e4) / 1e4})` });
-    if (!isPassing) told.moved(view.scale);
+    if (!isPassing) told.moved(view);
     moveFrame();
   }
 
@@ -84,6 +84,7 @@ function viewOf(canvas, map, told) {
       moveTo(next);
       return;
     }
+    told.moved(next, true);
     const [from, begun] = [view, performance.now()];
     const on = (now) => {
       const t = Math.min(1, (now - begun) / 180);
@@ -102,6 +103,13 @@ function viewOf(canvas, map, told) {
     const scale = Math.max(LEAST, Math.min(MOST_SCALE, view.scale * by));
     const grown = scale / view.scale;
     moveTo({ x: x - (x - view.x) * grown, y: y - (y - view.y) * grown, scale });
+  }
+
+  // Whether any of a place is seen, or is about to be.
+  function sees(place, { x, y, scale }) {
+    const [width, height] = room();
+    return place.x * scale + x < width + 60 && (place.x + place.width) * scale + x > -60
+      && place.y * scale + y < height + 60 && (place.y + place.height) * scale + y > -60;
   }
 
   // The scale at which the whole can be seen.
@@ -280,7 +288,7 @@ function viewOf(canvas, map, told) {
   const watched = new ResizeObserver(() => {
     measured = null;
     told.resized(untouched);
-    moveFrame();
+    moveTo(view);
   });
   watched.observe(canvas.parentElement); // what is in SVG has no size that it would tell
 
@@ -305,5 +313,5 @@ function viewOf(canvas, map, told) {
     cancelAnimationFrame(gliding);
   }
 
-  return { show, moveTo, zoom, fit, fitted, fitting, bring, bringAll, mark, room, stop, now: () => view };
+  return { show, moveTo, zoom, fit, fitted, fitting, bring, bringAll, mark, room, sees, stop, now: () => view };
 }

@@ -18,12 +18,16 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tidemill.dataflow.passes.plan import GraphPlan
+from tidemill.late import Late
 from tidemill.renderer.runs.run import Run
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyspark.sql as ps
 
-    from tidemill.renderer.embedded.state import Saved
+    from tidemill.renderer.embedded import state as states
+else:
+    ps = Late("pyspark.sql")
+    states = Late("tidemill.renderer.embedded.state")
 
 __all__ = ["Spark"]
 
@@ -50,7 +54,7 @@ class Spark:
     in the DataFrame's order. A large DataFrame of updates (`Run.update`) may have 100 different times and diffs.
     """
 
-    spark: SparkSession
+    spark: ps.SparkSession
     state: str | os.PathLike[str] | None = None
     checkpoint_every: int = attrs.field(default=1000, kw_only=True)
     in_memory: int = attrs.field(default=20_000_000, kw_only=True)
@@ -60,11 +64,11 @@ class Spark:
         """Return a run of the graph, which goes on where the last one on the folder ``state`` committed."""
         return self._run(plan, keep, None)
 
-    def load(self, plan: GraphPlan, saved: Saved) -> Run:
+    def load(self, plan: GraphPlan, saved: states.Saved) -> Run:
         """Return a run that goes on from what was saved by one after the passes of the plan."""
         return self._run(plan, 0, saved)
 
-    def _run(self, plan: GraphPlan, keep: int, saved: Saved | None) -> Run:
+    def _run(self, plan: GraphPlan, keep: int, saved: states.Saved | None) -> Run:
         from tidemill.renderer.durable.start import open_state  # noqa: PLC0415 - its kernels cost more than all the rest
         from tidemill.renderer.embedded.compile import FACTORIES  # noqa: PLC0415
         from tidemill.renderer.spark.live.executor import SparkExecutor  # noqa: PLC0415 - imports pyspark
