@@ -29,8 +29,9 @@ def story(coordinates):
     return found
 
 
+ON_EXECUTORS = [1, 2][not many_examples() :]  # coordinates: each round of a loop is several jobs
 CASES = [
-    *((0, ON_SPARK, coordinates) for coordinates in [1, 2][not many_examples() :]),  # each round of a loop is several jobs
+    *((0, ON_SPARK, coordinates) for coordinates in ON_EXECUTORS),
     *((1000, list(ALGORITHMS), coordinates) for coordinates in (1, 2)),
 ]
 
