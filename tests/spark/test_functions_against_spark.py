@@ -5,6 +5,7 @@ What differs on purpose is in docs/spark-differences.md.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
 import math
@@ -229,18 +230,18 @@ RANDOM: dict[str, Any] = {
 
 
 def ours(tree: Any, rows: list[tuple[Any, ...]]) -> list[Any]:
-    """Each row's value, or the error: of all rows at once, and of halves where there is an error."""
-    compiled = compile_scalar(tree)
-
-    def of(some: list[tuple[Any, ...]]) -> list[Any]:
-        columns = [pa.array([row[i] for row in some], f.dtype.arrow) for i, f in enumerate(SCHEMA)]
+    """Each row's value, or the error."""
+    compiled, found = compile_scalar(tree), list[Any]()
+    with contextlib.suppress(ExpressionError):
+        columns = [pa.array([row[i] for row in rows], f.dtype.arrow) for i, f in enumerate(SCHEMA)]
+        return list(compiled(columns, len(rows)).to_pylist())
+    for row in rows:
+        columns = [pa.array([v], f.dtype.arrow) for v, f in zip(row, SCHEMA, strict=True)]
         try:
-            return list(compiled(columns, len(some)).to_pylist())
+            found.append(compiled(columns, 1)[0].as_py())
         except ExpressionError as error:
-            half = len(some) // 2
-            return [*of(some[:half]), *of(some[half:])] if half else [error]
-
-    return of(rows)
+            found.append(error)
+    return found
 
 
 def same(a: Any, b: Any, *, near: bool) -> bool:
