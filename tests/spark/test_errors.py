@@ -28,11 +28,10 @@ def frame(spark, flow, updates, name="a"):
     return updates_of(spark, node, lines, [*names, "diff"])
 
 
-def render(spark, build, updates, *, schema=KV, coordinates=1, in_driver=0, **options):
+def render(spark, build, updates, *, schema=KV, coordinates=1, **options):
     flow = new_flow(coordinates)
     flow.output("out", build(flow.input("a", schema, **options)))
-    frames = {"a": frame(spark, flow, updates)}
-    out = tm.render(flow, spark, frames, in_driver=in_driver)["out"]  # with 0 executors take loops, too
+    out = tm.render(flow, spark, {"a": frame(spark, flow, updates)}, in_driver=0)["out"]  # executors take loops, too
     return sorted(map(tuple, out.collect()), key=repr)
 
 
@@ -88,8 +87,8 @@ def test_counts_that_overflow_are_refused_and_the_largest_that_fit_are_right(spa
 def test_errors_are_those_of_the_embedded_engine(spark, case):
     build, updates = FAILING[case]
     kind, beginning, _ = message(build, updates)
-    with pytest.raises(kind) as caught:  # of two alike, the driver takes one
-        render(spark, build, updates, in_driver=1000 if case == "running sum of decimals" else 0)
+    with pytest.raises(kind) as caught:
+        render(spark, build, updates)
     assert type(caught.value) is kind
     assert str(caught.value).startswith(beginning)
     assert "test_errors.py:" in str(caught.value)
