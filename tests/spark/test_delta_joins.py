@@ -20,7 +20,7 @@ SETTINGS: dict[str, Any] = {
 
 @pytest.mark.parametrize("coordinates", [1, 2])
 def test_engines_agree(spark, coordinates):
-    @settings(examples(4, least=1), **SETTINGS)
+    @settings(examples(4, least=2), **SETTINGS)
     @given(data=st.data())
     def check(data):
         flow = new_flow(coordinates)

@@ -82,7 +82,7 @@ def summed_by(limbs, spark, groups, *more):
     return data.selectExpr("*", *selects).groupBy("g").agg(*(F.expr(s).alias(n) for n, s in sums.items()))
 
 
-@examples(8, least=2)
+@examples(8)
 @given(drawn=groups_of(SUMMED))
 def test_sums_are_exact_and_rounded_once(spark, drawn):
     held = [[(x, n) for x, n in group if abs(x) < 2.0**38] for group in drawn]  # so that decimals hold the sums
@@ -92,7 +92,7 @@ def test_sums_are_exact_and_rounded_once(spark, drawn):
     assert {line.g: line.s.hex() for line in lines} == {g: s.hex() for g, s in expected.items()}
 
 
-@examples(8, least=2)
+@examples(8)
 @given(drawn=groups_of(WITH_SQUARES))
 def test_sums_of_squares_are_exact(spark, drawn):
     low, bit = WITH_SQUARES.units[-1], Fraction(2) ** WITH_SQUARES.units[-1]
@@ -123,7 +123,7 @@ CLOSE = [near(0.6, -40), near(1000.1, -30), near(-(2.0**20) - 0.1, -12), st.inte
 
 
 @pytest.mark.parametrize("counted", [False, True], ids=["rows", "with counts"])
-@examples(6, least=2)
+@examples(6)
 @given(data=st.data())
 def test_variances_are_exact_and_rounded_once(spark, counted, data):
     flow = tm.Dataflow("spreads")
@@ -273,7 +273,7 @@ ROWS_OF_ALL_KINDS = st.tuples(
 
 
 @pytest.mark.parametrize("counts", [(1,), (1, 1, 2, -1)], ids=["rows", "with counts"])
-@examples(4, least=2)
+@examples(4)
 @given(data=st.data())
 def test_mixtures_are_what_the_reference_engine_has(spark, counts, data):
     rows = data.draw(st.lists(st.tuples(ROWS_OF_ALL_KINDS, st.sampled_from(counts)), max_size=12))

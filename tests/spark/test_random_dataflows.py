@@ -28,7 +28,7 @@ def compare(flow, updates):
 
 @pytest.mark.parametrize(("kind", "count"), [("epochs", 8), ("planes", 5), ("cubes", 2), ("large", 6)])
 def test_random_dataflows(spark, kind, count):
-    @settings(examples(count, least=(count + 2) // 3), **SETTINGS)
+    @settings(examples(count, least=(count + 1) // 2), **SETTINGS)
     @given(case=DATAFLOWS[kind])
     def agreement(case):
         note(case.flow.explain())
@@ -59,4 +59,4 @@ def test_all_operators(spark, coordinates, batching):
 @pytest.mark.parametrize("machine", [Agreement, Agreement2D])
 def test_engines_agree_after_every_action(spark, machine):
     engines = ["reference", "embedded", SparkLive(in_driver=0)]
-    agree(machine, engines, parent=examples(15, least=4), stateful_step_count=20, **SETTINGS)
+    agree(machine, engines, parent=examples(15, least=6), stateful_step_count=20, **SETTINGS)
