@@ -14,7 +14,10 @@ sys.path.append(str(Path(__file__).parents[1]))  # last: for benchmarks, not for
 
 import support.profiles  # noqa: E402, F401 - Hypothesis' profiles
 
-BESIDE = ("test_cluster.py", "test_connect.py", "test_demo_on_spark.py", "test_java.py", "test_spark_notebook.py")
+BESIDE = (
+    "test_cluster.py", "test_connect.py", "test_demo_on_spark.py", "test_java.py", "test_pipelines.py",
+    "test_spark_notebook.py",
+)  # fmt: skip
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -342,11 +342,11 @@ def test_interned_values_are_bounded_too(tmp_path, monkeypatch):
     flow = tm.Dataflow()
     flow.output("n", flow.input("x", {"s": "string"}).count("n"), changes=False)
     with flow.start(tm.Embedded(tmp_path, in_memory=10)) as run:
-        for step in range(40):
+        for step in range(24):
             run.insert("x", [(f"{step}-{i}",) for i in range(20)])
             run.advance()
         assert embedded(run).compiled.interner.live < 200
-        assert len(run.snapshot("n")) == 800
+        assert len(run.snapshot("n")) == 480
 
 
 def test_a_key_that_was_read_is_read_again_when_more_of_it_is_spilled(tmp_path):

@@ -115,8 +115,7 @@ def test_a_history_with_several_conditions(spark):
     assert rendered(spark, flow, given) == expected
 
 
-@pytest.mark.parametrize("in_driver", [0, 3])
-@pytest.mark.parametrize("dtype", ["int64", "string", "list<int64>"])
+@pytest.mark.parametrize(("dtype", "in_driver"), [("int64", 0), ("int64", 3), ("string", 3), ("list<int64>", 0)])
 def test_live_runs_are_what_is_defined(spark, dtype, in_driver):
     """Also where some steps are taken in the driver, which has spilled what it held, and some on executors."""
 

@@ -1,5 +1,6 @@
 """Spark's own functions mean what ours do, value by value; where they do not, they are not used."""
 
+import contextlib
 import datetime as dt
 import decimal
 import functools
@@ -107,8 +108,11 @@ def sample(count):
 
 
 def values(tree, rows):
-    """Each row's value, or the error."""
+    """Each row's value, or the error: of all rows at once, and one by one where there is an error."""
     compiled, found = compile_scalar(tree), []
+    with contextlib.suppress(ExpressionError):
+        columns = [pa.array(column, f.dtype.arrow) for column, f in zip(zip(*rows), SCHEMA)]
+        return compiled(columns, len(rows)).to_pylist()
     for row in rows:
         columns = [pa.array([v], f.dtype.arrow) for v, f in zip(row, SCHEMA)]
         try:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 from support.graph_oracles import ALGORITHMS, EDGES, ROOTS, built
-from support.running import at, grid, new_flow, start
+from support.running import at, grid, many_examples, new_flow, start
 
 from tidemill.testing.spark_engines import SparkHistories
 
@@ -29,9 +29,15 @@ def story(coordinates):
     return found
 
 
-@pytest.mark.parametrize("coordinates", [1, 2])
-@pytest.mark.parametrize(("in_driver", "names"), [(0, ON_SPARK), (1000, list(ALGORITHMS))])
-def test_at_every_time_they_are_what_the_oracles_find(spark, coordinates, in_driver, names):  # noqa: ARG001 - the session
+ON_EXECUTORS = [1, 2][not many_examples() :]  # coordinates: each round of a loop is several jobs
+CASES = [
+    *((0, ON_SPARK, coordinates) for coordinates in ON_EXECUTORS),
+    *((1000, list(ALGORITHMS), coordinates) for coordinates in (1, 2)),
+]
+
+
+@pytest.mark.parametrize(("in_driver", "names", "coordinates"), CASES)
+def test_at_every_time_they_are_what_the_oracles_find(spark, in_driver, names, coordinates):  # noqa: ARG001 - the session
     edges, nodes = story(coordinates), [((0,), 0 if coordinates == 1 else (0, 0), 1)]
     with start(flow_of(names, coordinates), SparkHistories(in_driver)) as run:
         run.update("edges", edges)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from support.elsewhere import QUICK_JAVA
 
 import tidemill as tm
 
@@ -66,7 +67,8 @@ def run(folder):
     """Run the pipeline; its status is 1 with PySpark 4.3.0, whose client takes no metrics of sources in Python."""
     home = Path(pyspark.__file__).parent
     settings = ["spark.sql.catalogImplementation=hive", "spark.driver.memory=1g", "spark.ui.enabled=false"]
-    given = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+    settings += ["spark.sql.shuffle.partitions=2"]
+    given = {**os.environ, **QUICK_JAVA, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
     command = [str(home / "bin" / "spark-pipelines"), "run", *(part for s in settings for part in ("--conf", s))]
     done = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, check=False, timeout=600)
     said = done.stdout + done.stderr

@@ -5,8 +5,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.running import examples
 
 from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.functions.xxhash import xxhash64_of
@@ -113,7 +114,7 @@ def limit_all(monkeypatch, limits):
 def check(order_of):
     """Compare the groups of an order, which is made for an interner, with lists of rows."""
 
-    @settings(max_examples=40)
+    @examples(40)
     @given(script)
     def of_actions(actions):
         interner, transaction = Interner(), Transaction()

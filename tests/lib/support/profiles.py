@@ -10,7 +10,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-for name, max_examples in {"dev": 5, "landing": 12, "ci": 30, "long": 600}.items():
+for name, max_examples in {"dev": 5, "landing": 6, "ci": 30, "long": 600}.items():
     settings.register_profile(
         name,
         max_examples=max_examples,
