@@ -142,8 +142,8 @@ class Spine:
             batch = self.layout.compacted(both, self.since())
             few = TAIL if before.tail.array.shape[1] < TAIL else TAIL // 2
             if n <= few and len(batch.hashes) <= few:
-                tail = self._tail(batch)
-                self.view = View(before.batches, tail, len(batch.hashes), before.merges, before.unsorted, before.lost)
+                grown = self._tail(batch)
+                self.view = View(before.batches, grown, len(batch.hashes), before.merges, before.unsorted, before.lost)
             else:
                 self._push(batch, tail=max(TAIL, min(STEPS * n, self._most_in_tail)))
                 if before.unsorted:
