@@ -184,3 +184,20 @@ def test_a_join_by_the_day_of_a_timestamp_is_by_a_key(how):
     text = flow.explain_sql(f"SELECT week, n FROM sales {how} JOIN days ON day = CAST(at AS DATE)")
     assert "changes cost their matches" in text
     assert "each change costs the other side" not in text
+
+
+@pytest.mark.parametrize("how", ["", "LEFT", "RIGHT", "FULL"])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "a.x = c.k AND b.x = c.x",
+        "c.k = a.x AND c.x = b.x AND a.k = c.k",
+        "a.x IS NOT DISTINCT FROM c.k AND b.x IS NOT DISTINCT FROM c.x",
+        "a.x = c.k AND b.x = c.k",
+    ],
+)
+def test_two_names_of_a_column_are_each_equal_to_what_is_asked(how, condition):
+    """Found by fuzz: what a join before makes equal is one column, and of two conditions on it one was lost."""
+    text = f"select a.k, a.x, b.k, c.k, c.x from v a join v b on a.x = b.x {how} join v c on {condition}"
+    named = text.replace("a.k, a.x, b.k, c.k, c.x", "a.k as p, a.x as q, b.k as r, c.k as s, c.x as t")
+    assert differences(TABLES, {"q": named}, history(random.Random(1), batches=3)) == []

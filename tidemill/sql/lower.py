@@ -296,7 +296,7 @@ class Lowering:
                     isinstance(e, Column)
                     and dtype == common
                     and (kept or unread or same)
-                    and _once(e.name, wanted, side)
+                    and rows.at[e.name] not in [rows.at.get(pair[side]) for pair in wanted]  # by whatever name
                 ):
                     names.append(e.name)
                 else:
@@ -339,11 +339,6 @@ def narrowed(rows: Rows) -> Rows:
     if not known or len(known) == len(rows.collection.schema):
         return rows
     return Rows(rows.collection.select(*map(col, known)), rows.at)
-
-
-def _once(name: str, wanted: list[tuple[str, str]], side: int) -> bool:
-    """Return whether a column is not yet one that is joined by."""
-    return all(pair[side] != name for pair in wanted)
 
 
 def _guarded(names: Names, conditions: Sequence[Expr]) -> list[Expr]:
