@@ -182,7 +182,7 @@ def read_changelog(folder: str | os.PathLike[str]) -> pa.Table:
     ...         run.insert("x", [("a",)])
     ...         run.advance()
     >>> tm.read_changelog(folder.name + "/log/n").to_pylist()[:2]
-    [{'k': 'a', 'n': 4, 'time': 3, 'diff': 1}, {'k': 'a', 'n': 4, 'time': 4, 'diff': -1}]
+    [{'k': 'a', 'n': 5, 'time': 4, 'diff': 1}, {'k': 'a', 'n': 5, 'time': 5, 'diff': -1}]
     >>> folder.cleanup()
     """
     from tidemill.renderer.durable.changelog_files import read_files  # noqa: PLC0415 - slow to import
