@@ -39,7 +39,7 @@ from tidemill.renderer.embedded.trace.unsorted import on_its_own, rows_lost, sor
 
 TAIL: Final = 512
 """Updates in the tail at most: comparing a key with all of them costs about as much as a few binary searches."""
-LEAST_TAIL: Final = 16
+LEAST_TAIL: Final = 32
 """Updates that a tail has room for at first: a row that changes again and again is found with so much of its past."""
 STEPS: Final = 16
 """Of how many steps the updates have room in a tail that may be longer."""
