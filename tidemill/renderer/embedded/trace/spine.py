@@ -142,7 +142,7 @@ class Spine:
             batch = self.layout.compacted(both, self.since())
             few = TAIL if before.tail.array.shape[1] < TAIL else TAIL // 2
             if n <= few and len(batch.hashes) <= few:
-                grown = self._tail(batch)
+                grown = self._tail(batch, n)
                 self.view = View(before.batches, grown, len(batch.hashes), before.merges, before.unsorted, before.lost)
             else:
                 self._push(batch, tail=max(TAIL, min(STEPS * n, self._most_in_tail)))
@@ -252,10 +252,10 @@ class Spine:
         batch = StoredBatch(count, lambda: self.layout.sorted_batch(read(), shared=True))
         self.view = View((batch,), _empty_tail(self.layout), 0)
 
-    def _tail(self, batch: Batch) -> Batch:
-        """Return a tail that begins with a batch, with room for as many updates again."""
+    def _tail(self, batch: Batch, step: int) -> Batch:
+        """Return a tail that begins with a batch, with room for as many updates again, or a few such steps."""
         n = len(batch.hashes)
-        tail = _empty_tail(self.layout, min(2 * n, TAIL))
+        tail = _empty_tail(self.layout, min(max(2 * n, 4 * step), TAIL))
         tail.hashes[:n], tail.array[:, :n] = batch.hashes, batch.array
         return tail
 
