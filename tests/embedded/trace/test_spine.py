@@ -123,7 +123,7 @@ def test_rows_that_change_again_and_again_are_found_with_little_of_their_past():
         s.append(np.array([(7, epoch - 1, epoch, -1), (7, epoch, epoch, 1)], np.int64).T[:, epoch == 0 :])
         transaction.commit()
         found.append(s.find(np.array([[7]]))[1].shape[1])
-    assert max(found) <= spine_module.LEAST_TAIL
+    assert max(found) <= 64
     assert s.all_updates().T.tolist()[-1] == [7, 999, 999, 1]
 
 

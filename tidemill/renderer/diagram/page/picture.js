@@ -445,7 +445,7 @@ function picture(canvas, map, data, tree, told) {
     const [from, to] = [canvas, copy].map((root) => [...root.querySelectorAll("rect, path, circle, text")]);
     from.forEach((element, i) => {
       const style = getComputedStyle(element);
-      for (const name of ["display", "fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "stroke-opacity", "font-weight"]) to[i].setAttribute(name, style.getPropertyValue(name));
+      for (const name of ["display", "fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "stroke-opacity", "font-weight", "vector-effect"]) to[i].setAttribute(name, style.getPropertyValue(name));
     });
     for (const element of copy.querySelectorAll("[class], [tabindex], [role]")) for (const name of ["class", "tabindex", "role"]) element.removeAttribute(name);
     copy.removeAttribute("class");
