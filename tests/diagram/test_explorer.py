@@ -78,7 +78,7 @@ def test_the_page_asks_for_nothing_and_complains_of_nothing(chromium, tmp_path):
 @pytest.mark.slow
 def test_at_each_time_those_are_alive_that_had_work_and_edges_have_their_records(chromium, tmp_path):
     run = components()
-    opened = whole(chromium, run.to_html(), tmp_path)
+    opened = whole(chromium, run.to_html(), tmp_path, (4000, 3000))  # all is in view: nothing else is written
     opened.page.evaluate("explorer.goTo(0)")
     for event in run.events:
         sent = {i: sum(w.times.values()) for i, w in event.operators.items() if w.times}
