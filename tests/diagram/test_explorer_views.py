@@ -506,7 +506,7 @@ def test_a_step_touches_nothing_of_operators_without_work_before_and_after(chrom
     run = joins(3)
     run.insert("dim0", [(7, "one more")])
     run.advance()
-    opened = Opened(chromium, run.to_html(), tmp_path)
+    opened = Opened(chromium, run.to_html(), tmp_path, (4000, 3000))  # all is in view: no box comes into it
     opened.page.evaluate("explorer.openAll(); explorer.goTo(1)")
     assert opened.page.evaluate(TOUCHED, 1) == []
     works = run.events[1].operators.keys() | run.events[2].operators.keys()
