@@ -233,11 +233,11 @@ import sys, pyarrow as pa, tidemill as tm
 def opened(folder):
     flow = tm.Dataflow("opened")
     x = flow.input("x", {"k": "string", "v": "int64", "w": "float64"})
-    late = x.filter(tm.col("v") > 5).filter(tm.col("k").isin(["a", "b"]))
+    late = x.filter(tm.col("v") * 2 > 10).filter(tm.col("k").isin(["a", "b"]))
     flow.output("sums", late.group_by("k").agg(n=tm.count(), s=tm.sum(tm.col("v") * 2), w=tm.max("w")))
     flow.output("same", x.select("k", v=tm.when(tm.col("v") < 3, 0).otherwise(tm.col("v"))))
     with flow.start(tm.Embedded(folder)) as run:
-        run.insert("x", [("a", 7, 0.5), ("b", None, None)])
+        run.insert("x", [("a", 7, 0.5), ("b", None, None), *((str(i), None, None) for i in range(200))])
         run.insert("x", pa.table({"k": pa.nulls(2, pa.string()), "v": pa.nulls(2, pa.int64()), "w": pa.nulls(2, pa.float64())}))
         run.advance()
         return list(run.snapshot("sums")), len(run.changes("same").to_arrow())
@@ -252,10 +252,10 @@ def test_opening_and_steps_import_only_what_they_need(tmp_path):
     """pyarrow would import pandas; sqlglot is for SQL text, or for writing down what a dataflow is."""
     here: dict[str, Any] = {"__name__": "opened"}
     exec(OPENED, here)  # noqa: S102 - the same dataflow here and there
-    assert here["opened"](tmp_path) == ([("a", 1, 14, 0.5)], 3)
+    assert here["opened"](tmp_path) == ([("a", 1, 14, 0.5)], 203)
     done = subprocess.run([sys.executable, "-c", OPENED, tmp_path], check=True, capture_output=True, text=True)
     said, modules = done.stdout.splitlines()
-    assert said == "([('a', 2, 28, 0.5)], 3)"
+    assert said == "([('a', 2, 28, 0.5)], 203)"
     unwanted = {
         "pandas",
         "sqlglot",

@@ -278,8 +278,7 @@ def _check_range(  # noqa: PLR0917 - what is checked, and which of all rows it i
     found = pc.min_max(numbers)
     if limits[0] <= found["min"].as_py() and found["max"].as_py() <= limits[1]:
         return
-    bad = pc.fill_null(pc.or_(pc.less(numbers, limits[0]), pc.greater(numbers, limits[1])), False)
-    at = truths_of(bad).argmax()
+    at = truths_of(pc.or_(pc.less(numbers, limits[0]), pc.greater(numbers, limits[1]))).argmax()
     why = _WHY.get(dtype.name, "the years are 1 to 9999")
     text = numbers[at].as_py() if dtype.name in _WHY else array[at : at + 1].cast(pa.string())[0]
     row = first + (at if rows is None else rows[at])

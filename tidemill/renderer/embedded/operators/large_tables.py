@@ -96,8 +96,6 @@ class EarlyFilter:
         for batch in table.to_batches(max_chunksize=PART):
             n = len(batch)
             passed = self._predicate(batch.columns, n)
-            if passed.null_count:
-                passed = passed.fill_null(False)
             kept[done : done + n] = truths_of(passed)
             done += n
         return kept

@@ -336,10 +336,7 @@ class FilterOperator(_ExpressionOperator):
             passed = self._predicate(columns, part.stop - part.start)
         except ExpressionError as error:
             raise self.failed(error, updates[:, part]) from None
-        if passed.null_count:
-            passed = passed.fill_null(False)
-        mask: Bools = truths_of(passed)
-        return mask
+        return truths_of(passed)
 
 
 _CHECKS: Final = 64
