@@ -39,12 +39,13 @@ def grouped(draw):
     calls = draw(st.lists(st.tuples(st.sampled_from(sorted(AGGREGATES)), column), min_size=1, max_size=4))
     by = draw(st.sampled_from([["k"], ["k"], [], ["v"], ["k", "v_right"]]))
     beside = draw(st.tuples(st.booleans(), st.booleans()))
-    nulls_equal, itself, picks = draw(st.booleans()), draw(st.integers(0, 4)) == 0, draw(st.booleans())
+    nulls_equal, itself = draw(st.booleans()), draw(st.integers(0, 4)) == 0
+    picked = draw(st.sampled_from([(), ("v_right", "k", "v"), ("v", "v_right", "k")]))
 
     def build(flow):
         a, b = flow.input("a", KV), flow.input("b", KV)
         pairs = a.join(a if itself else b, on="k", nulls_equal=nulls_equal)
-        pairs = pairs.select("v_right", "k", "v") if picks else pairs
+        pairs = pairs.select(*picked) if picked else pairs
         made = {f"x{i}": AGGREGATES[name](c) for i, (name, c) in enumerate(calls)}
         flow.output("out", pairs.group_by(*by).agg(**made))
         if beside[0]:
@@ -65,6 +66,17 @@ def test_random_groups_give_the_same(build, coordinates, data):
     found = {name: data.draw(updates(KV, coordinates, max_size=10, values=FEW), label=name) for name in "ab"}
     for passes in ([PASS], True):
         check_equivalent(flow, found, batchings=[all_at_once, time_by_time, shuffled(3)], passes=passes)
+
+
+def test_pairs_of_which_only_the_number_is_asked_have_a_column_that_is_a_key():
+    """The first column of the pairs is none: what keeps a side's keys alone does not have it."""
+    flow = new_flow(1)
+    a, b = flow.input("a", KV), flow.input("b", KV)
+    flow.output("number", a.select("v", "k").join(b, on="k").group_by().agg(n=tm.count()))
+    flow.output("left beside", a.select("v", "k").join(b.filter("v > 1"), on="k"))
+    flow.output("right beside", a.filter("v > 1").join(b, on="k"))
+    rows = [((1, 1), 0, 1), ((1, 2), 0, 1), ((2, 2), 1, 1), ((None, 3), 0, 2)]
+    check_equivalent(flow, {"a": rows, "b": rows}, passes=True)
 
 
 def both_sides(flow, a, b):

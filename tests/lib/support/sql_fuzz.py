@@ -1,7 +1,8 @@
 """Random queries beside DuckDB and SQLite, in turn, as many as are asked for: ``python tests/lib/support/sql_fuzz.py``.
 
 Every difference is printed with the number that draws its query again; the last line says how many were compared.
-Where SQLite differs and DuckDB does not, it is SQLite that is another: that is said, and does not count.
+Where SQLite differs and DuckDB does not, or DuckDB does and does not without its optimizer, it is the judge that is
+another: that is said, and does not count.
 """
 
 # ruff: noqa: T201 - a program
@@ -13,6 +14,7 @@ import random
 import sqlite3
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -20,6 +22,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.sql_judge import Judge, SqliteJudge, differences  # noqa: E402
 from support.sql_queries import TABLES, Queries, history  # noqa: E402
+
+
+class Unoptimised(Judge):
+    """A DuckDB database that does what queries say: its optimizer has been found wrong, of EXISTS in CASE say."""
+
+    def connect(self) -> Any:
+        connection = super().connect()
+        connection.execute("PRAGMA disable_optimizer")
+        return connection
 
 
 def compared(number: int) -> list[str] | None:
@@ -38,10 +49,14 @@ def compared(number: int) -> list[str] | None:
     changes = history(rng, batches=3)
     try:
         found = differences(TABLES, {"q": text}, changes, by=judge)
-        if found and judge is SqliteJudge and not differences(TABLES, {"q": text}, changes):
-            print(f"query {number}: SQLite differs from DuckDB, too", flush=True)
+        other = Judge if judge is SqliteJudge else Unoptimised
+        if found and not differences(TABLES, {"q": text}, changes, by=other):
+            print(f"query {number}: {judge.__name__} differs from {other.__name__}, too", flush=True)
             return []
         return found  # noqa: TRY300 - what follows is about errors
+    except duckdb.Error as error:
+        print(f"query {number}: DuckDB fails: {error}", flush=True)
+        return None
     except Exception as error:  # noqa: BLE001 - whatever it is, it is to be seen
         return [f"{type(error).__name__}: {error}\n  {text}"]
 

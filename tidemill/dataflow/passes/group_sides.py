@@ -90,18 +90,19 @@ class _Pairs:
     def grouped(self, copy: Copy, calls: list[int], alone: set[int]) -> Aggregate:
         """Return the group with these of its aggregates, over a join of which these sides are keys alone."""
         used = {i for e in self._expressions(calls) for i in column_uses(e)}
-        kept = sorted(used) or [0]
+        kept = sorted(used)
         sides = [_keys_alone(copy, a) if side in alone else copy.now(a) for side, a in enumerate(self._arranged)]
         width = len(sides[0].schema)
-        output = [self._place(self.columns[i], alone) for i in kept]
+        output = [self._place(self.columns[i], alone) for i in kept] or [(0, 0)]  # where rows are counted alone: any
         source = self.node.inputs[0].schema
+        fields = [source.fields[i] for i in kept] or [sides[0].schema.fields[0]]
         joined = copy.put(
-            self.join, inputs=tuple(sides), schema=Schema(tuple(source.fields[i] for i in kept)),
+            self.join, inputs=tuple(sides), schema=Schema(tuple(fields)),
             output=tuple(column + width * side for side, column in output), why=_WHY,
         )  # fmt: skip
-        fields, keys = self.node.schema.fields, len(self.node.keys)
+        given, keys = self.node.schema.fields, len(self.node.keys)
         return copy.put(
-            self.node, inputs=(joined,), schema=Schema((*fields[:keys], *(fields[keys + i] for i in calls))),
+            self.node, inputs=(joined,), schema=Schema((*given[:keys], *(given[keys + i] for i in calls))),
             keys=tuple(moved(key, kept.index) for key in self.node.keys),
             aggregates=tuple(_moved_call(self.node.aggregates[i], kept) for i in calls), hashed=None,
         )  # fmt: skip
