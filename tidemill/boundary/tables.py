@@ -219,7 +219,7 @@ def _without_missing(value: Any) -> Any:
 def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     if column.null_count == len(column):  # nothing in it that could be of a wrong type
         column = pa.chunked_array([pa.nulls(len(column), field.dtype.arrow)])
-    if not _widens(column.type, field.dtype):
+    if column.type != field.dtype.arrow and not _widens(column.type, field.dtype):
         hint = _hint_for(column.type, field.dtype)
         msg = f"{where}: column {field.name!r} has Arrow type {column.type}, expected {field.dtype.arrow}; {hint}"
         raise RowError(msg).about(column=field.name)

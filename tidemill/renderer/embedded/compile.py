@@ -45,8 +45,8 @@ from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.delta_join import DeltaJoinOperator
 from tidemill.renderer.embedded.operators.input_output import ContentsOperator, InputOperator, OutputOperator
 from tidemill.renderer.embedded.operators.join import JoinOperator
-from tidemill.renderer.embedded.operators.large_tables import large_tables
 from tidemill.renderer.embedded.operators.linear import EnterWire, FilterOperator, MapOperator, ProjectWire
+from tidemill.renderer.embedded.operators.table_encoder import table_encoder
 from tidemill.renderer.embedded.operators.threshold import UniqueCheck
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
 from tidemill.renderer.embedded.reduce.operator import ReduceOperator
@@ -186,7 +186,7 @@ class Compiled:
             source_operator.may_repeat = _may_repeat(source_operator)
             source_operator.consolidated = not source_operator.may_repeat
             if source_node not in self.holders:  # else all of each table is held
-                source_operator.large_tables = large_tables(self.graph, source_node, self.interner)
+                source_operator.table_encoder = table_encoder(self.graph, source_node, self.interner)
         for node, operator in self.operators.items():
             # A Variable has its Feedback alone, which consolidates.
             if isinstance(node, _PASSING) or _keeps_apart(node):

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from tidemill.dataflow.lattice import Antichain, Time
 from tidemill.dataflow.nodes import Input, Output
-from tidemill.renderer.embedded.kernels.codec import Interner, encode, encode_row, encoders
+from tidemill.renderer.embedded.kernels.codec import FEW, Interner, encode, encode_row, encoders
 from tidemill.renderer.embedded.kernels.memory import Room, stack
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray, consolidated, stacked
 from tidemill.renderer.embedded.operator_registry import operator_of
 from tidemill.renderer.embedded.operators.arrange import LARGE
-from tidemill.renderer.embedded.operators.large_tables import LargeTables
+from tidemill.renderer.embedded.operators.table_encoder import TableEncoder
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.batch import Reordered, UpdateLayout
 from tidemill.renderer.embedded.trace.pending import Alike
@@ -40,8 +40,8 @@ class InputOperator(Operator):
         super().__init__(node, region, (len(self.schema),))
         self._interner = interner
         self._encoders = encoders(self.schema, interner)
-        self.large_tables: LargeTables | None = None
-        """How large tables are encoded, where not all of each; counted as if what reads them had left the rest out."""
+        self.table_encoder: TableEncoder | None = None
+        """How tables are encoded, where not all of each; counted as if what reads them had left the rest out."""
         self._left_out: list[tuple[Time, int]] = []
         """How many updates it left out, by the times that were not closed yet when somebody looked."""
         self.may_repeat = False
@@ -52,16 +52,17 @@ class InputOperator(Operator):
 
     def queue(self, queued: Queued) -> None:
         """Have updates pending until their times close."""
-        if len(queued.batch) <= LARGE or not isinstance(queued.times, tuple) or not isinstance(queued.diffs, int):
+        n = len(queued.batch)
+        if n <= FEW or not isinstance(queued.times, tuple) or not isinstance(queued.diffs, int):
             self.ports[0].defer(self._updates(queued))
-        elif self.large_tables is not None and isinstance(queued.batch, pa.Table) and self.schedule.tracer is None:
-            passed = self.large_tables.passed(queued.batch, self.schedule.users + 1)
+        elif self.table_encoder is not None and isinstance(queued.batch, pa.Table) and self.schedule.tracer is None:
+            passed = self.table_encoder.passed(queued.batch, self.schedule.users + 1)
             if passed.many:
-                whole = partial(self._whole, queued) if self.large_tables.may_fail else None
+                whole = partial(self._whole, queued) if self.table_encoder.may_fail else None
                 self.ports[0].defer(Alike(passed.codes, passed.many, queued.times, queued.diffs, whole))
-            self._leave_out(queued.times, len(queued.batch) - passed.many)
-        elif self.may_repeat and self.readers_take_rows:
-            k, n = len(self.schema), len(queued.batch)
+            self._leave_out(queued.times, n - passed.many)
+        elif n > LARGE and self.may_repeat and self.readers_take_rows:
+            k = len(self.schema)
             matrix = encode(self.schema, queued.batch, self._interner, more_rows=self.schedule.users + 1)
             self.ports[0].defer(Alike(Room(matrix, k).rows(), n, queued.times, queued.diffs))
         else:
@@ -74,12 +75,12 @@ class InputOperator(Operator):
         self._left_out = []
 
     def _whole(self, queued: Queued) -> Alike:
-        """Return the rows of a large table that are pending, with all of their columns."""
-        assert self.large_tables is not None
+        """Return the rows of a table that are pending, with all of their columns."""
+        assert self.table_encoder is not None
         assert isinstance(queued.batch, pa.Table)
         assert isinstance(queued.times, tuple)
         assert isinstance(queued.diffs, int)
-        codes = self.large_tables.whole(queued.batch)
+        codes = self.table_encoder.whole(queued.batch)
         return Alike(list(codes), codes.shape[1], queued.times, queued.diffs)
 
     def _leave_out(self, time: Time, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Input of large tables: rows and columns that are dropped anyway are not encoded.
+"""Input of tables: rows and columns that are dropped anyway are not encoded.
 
 Rows are dropped by a filter that is all that reads the input; columns are those that nobody reads. To make codes of
 them is most of the work on most tables. In place of columns that only the filter reads, the rows that pass have one
@@ -41,8 +41,8 @@ class Passed(NamedTuple):
     many: int
 
 
-class LargeTables:
-    """How an input's large tables are encoded: of the columns that are read, the rows that a filter lets pass."""
+class TableEncoder:
+    """How an input's tables are encoded: of the columns that are read, the rows that a filter lets pass."""
 
     def __init__(
         self, schema: Schema, read: frozenset[int], interner: Interner, early: EarlyFilter | None, *, may_fail: bool
@@ -69,7 +69,8 @@ class LargeTables:
             others = Schema(tuple(self._schema.fields[i] for i in alike))
             one = encode(others, table.select(alike).slice(first, 1), self._interner)
             codes |= {i: repeated(code, count) for i, code in zip(alike, one[:, 0].tolist(), strict=True)}
-        return Passed([codes.get(i, repeated(NULL, count)) for i in range(len(self._schema))], count)
+        nothing = repeated(NULL, count)
+        return Passed([codes.get(i, nothing) for i in range(len(self._schema))], count)
 
     def _kept(self, table: pa.Table) -> Bools | None:
         """Return which rows pass; None where all do."""
@@ -101,8 +102,8 @@ class EarlyFilter:
         return kept
 
 
-def large_tables(graph: Graph, node: Input, interner: Interner) -> LargeTables | None:
-    """Return how an input's large tables are encoded; None where all of each is read."""
+def table_encoder(graph: Graph, node: Input, interner: Interner) -> TableEncoder | None:
+    """Return how an input's tables are encoded; None where all of each is read."""
     if node.unique or node.key:  # whole rows are held
         return None
     columns, read, early = frozenset(range(len(node.schema))), frozenset(columns_read(graph, node)), None
@@ -115,7 +116,7 @@ def large_tables(graph: Graph, node: Input, interner: Interner) -> LargeTables |
     if early is None and read == columns:
         return None
     may_fail = read != columns and any(map(can_fail, _expressions(graph, node)))
-    return LargeTables(node.schema, read, interner, early, may_fail=may_fail)
+    return TableEncoder(node.schema, read, interner, early, may_fail=may_fail)
 
 
 def _is_worth_doing_early(predicate: Bound, schema: Schema, read_later: frozenset[int], interner: Interner) -> bool:

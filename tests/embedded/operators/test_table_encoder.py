@@ -1,4 +1,4 @@
-"""Of large tables only what is read is encoded; what comes of it, and what is counted, is as without that."""
+"""Of tables only what is read is encoded; what comes of it, and what is counted, is as without that."""
 
 import datetime as dt
 import decimal
@@ -12,7 +12,7 @@ from support.running import examples
 import tidemill as tm
 from tidemill.errors import StepError
 from tidemill.renderer.embedded.kernels import codec
-from tidemill.renderer.embedded.operators import arrange, input_output, large_tables
+from tidemill.renderer.embedded.operators import arrange, input_output, table_encoder
 from tidemill.renderer.embedded.trace import spine
 
 COLUMNS = {
@@ -57,10 +57,11 @@ READERS = {
 
 @pytest.fixture
 def any_is_large(monkeypatch):
+    monkeypatch.setattr(input_output, "FEW", 0)
     monkeypatch.setattr(input_output, "LARGE", 0)
     monkeypatch.setattr(arrange, "_SORTED", 3)
     monkeypatch.setattr(codec, "_LONG", 2)
-    monkeypatch.setattr(large_tables, "PART", 3)
+    monkeypatch.setattr(table_encoder, "PART", 3)
     monkeypatch.setattr(spine, "TAIL", 3)
 
 
@@ -128,7 +129,7 @@ def test_what_is_counted_is_what_came(any_is_large, monkeypatch):
 
     def counted(early):
         if not early:
-            monkeypatch.setattr(input_output, "LARGE", 100)
+            monkeypatch.setattr(input_output, "FEW", 100)
         with flow_of("name LIKE '%green%'", "sums").start() as run:
             run.insert("rows", table(rows))
             run.discard()
@@ -232,7 +233,7 @@ def test_an_error_shows_the_whole_row(any_is_large, predicate):
 @pytest.mark.parametrize("goes_as_table", [False, True])
 def test_a_row_that_is_taken_away_in_the_same_step_is_no_error(any_is_large, monkeypatch, predicate, goes_as_table):
     """Found by a test of errors: in another table the column that only the filter read had another row's value."""
-    monkeypatch.setattr(input_output, "LARGE", 1)
+    monkeypatch.setattr(input_output, "FEW", 1)
     rows = [(i % 2, f"a {i}", None, None, None, None) for i in range(4)]
     with flow_of(predicate, "inverse").start() as run:
         run.insert("rows", table(rows))
