@@ -79,27 +79,31 @@ class _Kafka(Source):
             topic = cluster.topics[self._topic]
             if topic.error is not None:
                 raise kafka.KafkaException(topic.error)
-            known = None if last is None else last["topic"]
-            is_told = cluster.controller_id in cluster.brokers  # of whom it is asked; else what is known stays
             offsets = {}
             for partition in sorted(topic.partitions):
                 _, end = consumer.get_watermark_offsets(kafka.TopicPartition(self._topic, partition), _PATIENCE)
                 offsets[str(partition)] = end  # of what is committed, where the consumer reads that
-            topic_id = self._topic_id(kafka) if is_told else known
+            topic_id = self._topic_id(kafka, cluster) or (last and last["topic"])
             return {"cluster": cluster.cluster_id, "topic": topic_id, "offsets": offsets}
 
     def changes(self, since: Version | None, until: Version) -> Iterator[tuple[pa.Table, int]]:
-        begun = {} if since is None else since["offsets"]
-        if since is not None and any(since[k] not in {None, until[k]} for k in ("cluster", "topic")):
-            what = "it was made anew, or is of another cluster"
-            raise self._lost(what)
-        for partition, begin in begun.items():
-            if (end := until["offsets"].get(partition, 0)) < begin:
-                what = f"partition {partition} ends at {end}, and was read up to {begin}: the topic was made anew"
-                raise self._lost(what)
+        self._require_same(until, self.version(until))  # it may be long since that was fixed
+        begun = {}
+        if since is not None:
+            self._require_same(since, until)
+            begun = since["offsets"]
         new = {int(p): (begun.get(p, 0), end) for p, end in until["offsets"].items() if begun.get(p, 0) < end}
         messages = self._messages(new, from_first=since is None)
         yield from self._last_of_keys(messages) if self._key else self._all(messages)
+
+    def _require_same(self, before: Version, after: Version) -> None:
+        if any(before[k] not in {None, after[k]} for k in ("cluster", "topic")):
+            what = "it was made anew, or is of another cluster"
+            raise self._lost(what)
+        for partition, was in before["offsets"].items():
+            if (end := after["offsets"].get(partition, 0)) < was:
+                what = f"partition {partition} ends at {end}, and was known up to {was}: it was made anew, or cut off"
+                raise self._lost(what)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -184,12 +188,13 @@ class _Kafka(Source):
             msg = f"{self}: {error.args[0].str()}"
             raise ViewError(msg) from error
 
-    def _topic_id(self, kafka: Any) -> str:
-        """Return what tells the topic from another one of its name, made later."""
-        admin = library_of("confluent_kafka.admin", "kafka").AdminClient(
-            {**self._options, "bootstrap.servers": self._servers}
-        )
-        (told,) = admin.describe_topics(kafka.TopicCollection([self._topic]), request_timeout=_PATIENCE).values()
+    def _topic_id(self, kafka: Any, cluster: Any) -> str | None:
+        """Return what tells the topic from another one of its name, made later, where there is somebody to ask."""
+        if cluster.controller_id not in cluster.brokers:
+            return None
+        admin = library_of("confluent_kafka.admin", "kafka")
+        client = admin.AdminClient({**self._options, "bootstrap.servers": self._servers})
+        (told,) = client.describe_topics(kafka.TopicCollection([self._topic]), request_timeout=_PATIENCE).values()
         return str(told.result().topic_id)
 
     def _lost(self, what: str) -> ViewError:
