@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import re
+import sys
 from collections import Counter
 from decimal import Decimal
 
@@ -14,6 +15,7 @@ from support.kafka import Cluster
 from support.lakes import Cut, cut
 
 import tidemill as tm
+from tidemill.cli import main
 from tidemill.errors import ViewError
 from tidemill.views.journal import RefreshJournal
 
@@ -295,3 +297,97 @@ def test_declarations_that_cannot_be_are_refused(tmp_path):
                 views.source("a", topic, **declared)
     with pytest.raises(ViewError, match=r"format='upset': did you mean 'upsert'"):
         tm.kafka("db:1", "a", format="upset")
+
+
+class Told:
+    """A consumer that is told what a real broker would tell it, of one partition: messages, and ends."""
+
+    def __init__(self, events):
+        self._events = iter(events)
+
+    def __call__(self, settings):
+        assert settings["auto.offset.reset"] == "error"
+        return self
+
+    def assign(self, partitions):
+        assert [(p.partition, p.offset) for p in partitions] == [(0, 2)]
+
+    def poll(self, _seconds):
+        return next(self._events)
+
+    def close(self):
+        pass
+
+
+class Event:
+    """A message, or an error where there is one."""
+
+    def __init__(self, offset, code=None):
+        self._offset, self._error = offset, None if code is None else confluent_kafka.KafkaError(code)
+
+    def partition(self):
+        return 0
+
+    def offset(self):
+        return self._offset
+
+    def error(self):
+        return self._error
+
+    def timestamp(self):
+        return 1, 0
+
+    def key(self):
+        return None
+
+    value = key
+
+
+END = confluent_kafka.KafkaError._PARTITION_EOF
+
+
+@pytest.mark.parametrize(
+    ("events", "offsets"),
+    [
+        ([Event(2), Event(4)], [2, 4]),  # what was between is compacted away
+        ([Event(2), Event(5)], [2]),  # so is the last one, and another has come since
+        ([Event(2), Event(5, END)], [2]),  # the last ones are marks of transactions, or of ones that were aborted
+        ([Event(6, END)], []),
+        ([Event(2), Event(4, END)], "messages of partition 0 from 2 on are gone before"),
+        (
+            [Event(2, confluent_kafka.KafkaError._AUTO_OFFSET_RESET)],
+            "messages of partition 0 from 2 on are gone before",
+        ),
+        ([Event(2), Event(3, confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED)], "authorization failed"),
+        ([Event(2), None], "nothing came for 30 seconds: refresh again"),
+    ],
+)
+def test_a_partition_is_read_up_to_the_offset_where_it_ended(monkeypatch, events, offsets):
+    monkeypatch.setattr("confluent_kafka.Consumer", Told(events))
+    reading = tm.kafka("db:1", "a")._messages({0: (2, 5)}, from_first=False)
+    if isinstance(offsets, list):
+        assert [message.offset for message in reading] == offsets
+    else:
+        with pytest.raises(ViewError, match=offsets):
+            list(reading)
+
+
+def test_a_file_of_views_refreshes_by_the_shell(cluster, tmp_path, capsys):
+    topic = Topic(cluster, tmp_path)
+    topic.put(row(1), row(2))
+    file = tmp_path / "views.py"
+    file.write_text(
+        f"import tidemill as tm\nviews = tm.Views({str(tmp_path / 'shell')!r})\n"
+        f"orders = views.source('orders', tm.kafka({cluster.servers!r}, {topic.name!r}), schema={COLUMNS!r})\n"
+        "views.view('n', orders.agg(n=tm.count()))\n"
+    )
+    assert main(["views", str(file), "--refresh"]) == 0
+    assert "source orders: 2 rows, offsets {'0': 2, " in capsys.readouterr().out
+
+
+def test_the_library_is_named_where_it_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with tm.Views(tmp_path / "state") as views:
+        views.view("a", views.source("a", tm.kafka("db:1", "a"), schema=COLUMNS))
+        with pytest.raises(ViewError, match=r"tm.kafka needs the library confluent_kafka: .*'tidemill\[kafka\]'"):
+            views.refresh()
