@@ -6,6 +6,7 @@ import re
 import sys
 from collections import Counter
 from decimal import Decimal
+from typing import Any, cast
 
 import confluent_kafka
 import pytest
@@ -109,7 +110,7 @@ def test_every_refresh_holds_what_the_messages_come_to(cluster, tmp_path_factory
     """With JSON rows are added; of the other formats the key says the partition, but 5, which moves among them."""
     topic = Topic(cluster, tmp_path_factory.mktemp("topic"), format=written_as)
     key = None if written_as == "json" else "id"
-    rows, held = Counter(), {}
+    rows, held = Counter[Any](), dict[int, Any]()
     for moment, step in enumerate([*history, "refresh"]):
         if step == "cut":
             with pytest.MonkeyPatch.context() as cutting, topic.views(key) as views:
@@ -284,7 +285,7 @@ def test_a_cluster_that_does_not_answer_is_refused(cluster, tmp_path, monkeypatc
 
 def test_declarations_that_cannot_be_are_refused(tmp_path):
     with tm.Views(tmp_path / "state") as views:
-        for topic, declared, text in [
+        cases: list[Any] = [
             (tm.kafka("db:1", "a"), {}, r"kafka\('db:1', 'a'\): messages do not say what columns .*schema="),
             (tm.kafka("db:1", "a", format="upsert"), {"schema": COLUMNS}, r"expected key="),
             (
@@ -292,11 +293,12 @@ def test_declarations_that_cannot_be_are_refused(tmp_path):
                 {"schema": {"op": "string", "id": "int64"}, "key": "id"},
                 "'op' is a column of the source",
             ),
-        ]:
+        ]
+        for topic, declared, text in cases:
             with pytest.raises(ViewError, match=text):
                 views.source("a", topic, **declared)
     with pytest.raises(ViewError, match=r"format='upset': did you mean 'upsert'"):
-        tm.kafka("db:1", "a", format="upset")
+        tm.kafka("db:1", "a", format=cast("Any", "upset"))
 
 
 class Told:
@@ -364,7 +366,8 @@ END = confluent_kafka.KafkaError._PARTITION_EOF
 )
 def test_a_partition_is_read_up_to_the_offset_where_it_ended(monkeypatch, events, offsets):
     monkeypatch.setattr("confluent_kafka.Consumer", Told(events))
-    reading = tm.kafka("db:1", "a")._messages({0: (2, 5)}, from_first=False)
+    topic: Any = tm.kafka("db:1", "a")
+    reading = topic._messages({0: (2, 5)}, from_first=False)
     if isinstance(offsets, list):
         assert [message.offset for message in reading] == offsets
     else:

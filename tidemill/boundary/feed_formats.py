@@ -10,7 +10,7 @@ import attrs
 import pyarrow as pa
 
 from tidemill.boundary.feeds import Ints, Keyed
-from tidemill.boundary.messages import CHANGE_TYPE, DELTA_CHANGES, Change, InputColumns, changes_of
+from tidemill.boundary.messages import CHANGE_TYPE, DELTA_CHANGES, InputColumns, KeyedChange, changes_of
 from tidemill.boundary.rows import listed_rows, python_rows
 from tidemill.boundary.tables import Source, as_table, checked_table
 from tidemill.errors import RowError, SchemaError, brief, did_you_mean
@@ -72,7 +72,7 @@ def _of_delta(schema: Schema, key: Sequence[str], feed: Any, op: str, where: str
         checking = InputColumns(schema, key)
         kept = [[n for n in (schema.names if put else key) if n in row] for row, put in zip(rows, puts, strict=True)]
         for i, names in enumerate(kept):
-            checking.checked(Change("upsert" if puts[i] else "delete", {n: rows[i][n] for n in names}), i, where)
+            checking.checked(KeyedChange("upsert" if puts[i] else "delete", {n: rows[i][n] for n in names}), i, where)
         return [{**{n: rows[i][n] for n in kept[i]}, op: "upsert" if puts[i] else "delete"} for i in order]
     if lacking := [n for n in columns.names if n not in table.column_names]:
         reason = f"{where}: no column {lacking[0]!r}: Delta's change feed has the table's columns and {CHANGE_TYPE}"

@@ -77,7 +77,7 @@ class _Unfit(Exception):  # noqa: N818 - becomes a RowError
 
 
 @attrs.frozen
-class Change:
+class KeyedChange:
     """What is done with a row, of which a deletion needs only the key."""
 
     op: Literal["upsert", "delete"]
@@ -92,7 +92,7 @@ class InputColumns:
     key: Sequence[str]
     said: Types = attrs.field(factory=dict)
 
-    def checked(self, change: Change, number: int, where: str) -> tuple[Any, ...]:
+    def checked(self, change: KeyedChange, number: int, where: str) -> tuple[Any, ...]:
         """Return a row's values, where NULL is what is not there; `RowError` with the message's number."""
         schema = self._put if change.op == "upsert" else self._deleted
         return checked_rows(schema, [tuple(map(change.row.get, schema.names))], where, first=number)[0]
@@ -143,7 +143,7 @@ def _key(key: Any) -> Any:
     return key
 
 
-def _debezium(message: Any, key: Any, columns: InputColumns) -> Iterator[Change]:
+def _debezium(message: Any, key: Any, columns: InputColumns) -> Iterator[KeyedChange]:
     """Return what an envelope of Debezium's does, with its schema or without; a tombstone nothing."""
     if message is None:
         return
@@ -157,7 +157,9 @@ def _debezium(message: Any, key: Any, columns: InputColumns) -> Iterator[Change]
         yield from _put(after, before, columns, f"op {op!r} without after")
     elif op == "d":
         gone = before if before is not None else _key(key)
-        yield Change("delete", columns.row(gone, columns.key, "op 'd' without before, and without a key beside it"))
+        yield KeyedChange(
+            "delete", columns.row(gone, columns.key, "op 'd' without before, and without a key beside it")
+        )
     elif op == "t":
         msg = "op 't' empties the table, and says no keys: delete them by run.delete, or take a snapshot anew"
         raise _Unfit(msg)
@@ -180,7 +182,7 @@ def _fields(schema: Any) -> list[Mapping[str, Any]]:
     return [f for f in found if isinstance(f, Mapping)] if isinstance(found, Sequence) else []
 
 
-def _maxwell(message: Any, _key: Any, columns: InputColumns) -> Iterator[Change]:
+def _maxwell(message: Any, _key: Any, columns: InputColumns) -> Iterator[KeyedChange]:
     """Return what a message of Maxwell's does."""
     kind = message.get("type") if isinstance(message, Mapping) else None
     if kind in ("insert", "bootstrap-insert", "update"):
@@ -189,41 +191,41 @@ def _maxwell(message: Any, _key: Any, columns: InputColumns) -> Iterator[Change]
         before = {**data, **old} if known and any(k in old for k in columns.key) else None
         yield from _put(data, before, columns, f"type {kind!r} without data")
     elif kind == "delete":
-        yield Change("delete", columns.row(message.get("data"), columns.key, "type 'delete' without data"))
+        yield KeyedChange("delete", columns.row(message.get("data"), columns.key, "type 'delete' without data"))
     elif not isinstance(kind, str) or not kind.startswith(("bootstrap-", "table-", "database-")):
         msg = f"{brief(message)} is not a message of Maxwell's, which has type and data"
         raise _Unfit(msg)
 
 
-def _put(after: Any, before: Any, columns: InputColumns, missing: str) -> Iterator[Change]:
+def _put(after: Any, before: Any, columns: InputColumns, missing: str) -> Iterator[KeyedChange]:
     """Return what puts a row: where its key was another before, that goes."""
     key = columns.key
     new = columns.row(after, columns.schema.names, missing)
     if isinstance(before, Mapping) and all(k in before for k in key):
         old = columns.row(before, key, missing)
         if any(old[k] != new[k] for k in key):
-            yield Change("delete", old)
-    yield Change("upsert", new)
+            yield KeyedChange("delete", old)
+    yield KeyedChange("upsert", new)
 
 
-def _json(message: Any, _key: Any, columns: InputColumns) -> Iterator[Change]:
+def _json(message: Any, _key: Any, columns: InputColumns) -> Iterator[KeyedChange]:
     """Return what puts the row that a message is."""
-    yield Change("upsert", columns.whole(message))
+    yield KeyedChange("upsert", columns.whole(message))
 
 
-def _upsert(message: Any, key: Any, columns: InputColumns) -> Iterator[Change]:
+def _upsert(message: Any, key: Any, columns: InputColumns) -> Iterator[KeyedChange]:
     """Return what puts the row that a message is, with its key, or deletes that of the key where there is no value."""
     told = _key_columns(key, columns)
     if message is None:
         missing = f"there is no value, and the key {brief(key)} does not say {', '.join(columns.key)}"
-        yield Change("delete", columns.row(told or None, columns.key, missing))
+        yield KeyedChange("delete", columns.row(told or None, columns.key, missing))
         return
     row = columns.whole({**told, **message} if isinstance(message, Mapping) else message)
     for name, value in columns.row(told, list(told), "").items():
         if row[name] != value:
             msg = f"its key says that {name} is {brief(value)}, and its value {brief(row[name])}"
             raise _Unfit(msg, name)
-    yield Change("upsert", row)
+    yield KeyedChange("upsert", row)
 
 
 def _key_columns(key: Any, columns: InputColumns) -> dict[str, Any]:
@@ -239,25 +241,25 @@ def _key_columns(key: Any, columns: InputColumns) -> dict[str, Any]:
     return {name: read}
 
 
-def _by_column(column: str, kinds: Mapping[str, bool]) -> Callable[[Any, Any, InputColumns], Iterator[Change]]:
+def _by_column(column: str, kinds: Mapping[str, bool]) -> Callable[[Any, Any, InputColumns], Iterator[KeyedChange]]:
     """Return what reads rows of which a column says what is done with them."""
 
-    def changes(message: Any, _key: Any, columns: InputColumns) -> Iterator[Change]:
+    def changes(message: Any, _key: Any, columns: InputColumns) -> Iterator[KeyedChange]:
         kind = message.get(column) if isinstance(message, Mapping) else None
         puts = kinds.get(kind.lower()) if isinstance(kind, str) else None
         if puts is None:
             msg = f"{brief(message)} does not say in {column!r} what is done: expected one of {', '.join(kinds)}"
             raise _Unfit(msg, column)
         yield (
-            Change("upsert", columns.whole(message))
+            KeyedChange("upsert", columns.whole(message))
             if puts
-            else Change("delete", columns.row(message, columns.key, ""))
+            else KeyedChange("delete", columns.row(message, columns.key, ""))
         )
 
     return changes
 
 
-_CHANGES: Final[dict[str, Callable[[Any, Any, InputColumns], Iterator[Change]]]] = {
+_CHANGES: Final[dict[str, Callable[[Any, Any, InputColumns], Iterator[KeyedChange]]]] = {
     "debezium": _debezium,
     "delta": _by_column(CHANGE_TYPE, DELTA_CHANGES),
     "json": _json,
