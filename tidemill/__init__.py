@@ -258,8 +258,8 @@ __all__ = [
     "dayofweek", "dayofyear", "degrees", "delta", "dense_rank", "desc", "div", "duckdb", "element_at", "errors", "exp",
     "expm1", "expr", "extract", "files", "first", "first_value", "floor", "format_string", "from_json", "get",
     "get_json_object", "graphs", "greatest", "hash64", "hour", "hypot", "iceberg", "ilike", "initcap", "instr",
-    "interval", "isnan", "join_all", "lag", "last", "last_day", "last_value", "lead", "least", "left", "length", "lit",
-    "ln", "load", "local_spark", "locate", "log", "log1p", "log2", "log10", "lower", "lpad", "ltrim",
+    "interval", "isnan", "join_all", "kafka", "lag", "last", "last_day", "last_value", "lead", "least", "left",
+    "length", "lit", "ln", "load", "local_spark", "locate", "log", "log1p", "log2", "log10", "lower", "lpad", "ltrim",
     "make_date", "max_by", "md5", "median", "min_by", "minute", "mode", "month", "monthname", "next_day",
     "nth_value", "ntile", "nullif", "overlay", "percent_rank", "percentile", "percentile_disc", "pi", "pmod",
     "postgres", "power", "quarter", "radians", "rank", "read_changelog", "read_csv", "read_json", "read_parquet",
@@ -288,6 +288,7 @@ if TYPE_CHECKING:
     from tidemill.views.files import files
     from tidemill.views.for_spark import register_changelog
     from tidemill.views.iceberg_tables import iceberg
+    from tidemill.views.kafka_topics import kafka
     from tidemill.views.postgres_tables import postgres
     from tidemill.views.snapshots import snapshot
     from tidemill.views.views import Views
@@ -305,6 +306,7 @@ _WHEN_ASKED_FOR = {  # not every program has a use for them, and a start is fast
     "files": "views.files",
     "graphs": "algorithms.graphs",
     "iceberg": "views.iceberg_tables",
+    "kafka": "views.kafka_topics",
     "postgres": "views.postgres_tables",
     "register_changelog": "views.for_spark",
     "snapshot": "views.snapshots",

@@ -89,7 +89,9 @@ def digest_of(graph: Graph, views: Sequence[Any]) -> str:
 
 def _brief(version: Any) -> str:
     at = version["at"]
-    return f"{len(at)} files" if isinstance(at, dict) else f"version {at}"
+    if not isinstance(at, dict):
+        return f"version {at}"
+    return f"offsets {at['offsets']}" if "offsets" in at else f"{len(at)} files"
 
 
 class RefreshJournal:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.errors import ViewError
+from tidemill.expressions.schema import Schema
 
 Version: TypeAlias = Any
 """A state of a source, as JSON: a number, or the files that are there."""
@@ -56,6 +57,9 @@ class Source(abc.ABC):
 
     def keep_in(self, folder: Path, key: Sequence[str]) -> None:  # noqa: B027 - as above
         """Keep in a folder, which need not be there, what the table itself does not keep; rows are told by the key."""
+
+    def read_as(self, schema: Schema) -> None:  # noqa: B027 - most know the types of their columns themselves
+        """Give rows as an input of this schema takes them."""
 
     def forget(self, until: Version) -> None:  # noqa: B027 - as above
         """Release what was kept of versions before one, which no refresh will ask for any more."""

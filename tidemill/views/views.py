@@ -97,13 +97,14 @@ class Views:
         schema: SchemaLike | None = None,
         watermark: Any = None,
     ) -> Collection:
-        """Return the rows of a table, `delta`, `files`, `postgres` or `snapshot`, as a collection.
+        """Return the rows of a table, such as `delta`, `files`, `kafka`, `postgres` or `snapshot`, as a collection.
 
         ``key`` names the columns that tell its rows apart, where there are such: a row then takes the place of that
         with its key. ``schema`` is taken from the table if nothing is said; columns that it does not name are left out.
         """
         if not isinstance(store, Source):
-            msg = f"views.source({name!r}, {store!r}): expected one of tm.delta, tm.files, tm.postgres, tm.snapshot"
+            expected = "tm.delta, tm.files, tm.iceberg, tm.kafka, tm.postgres, tm.snapshot"
+            msg = f"views.source({name!r}, {store!r}): expected one of {expected}"
             raise ViewError(msg)
         keys = (key,) if isinstance(key, str) else tuple(key or ())
         if store.needs_key and not keys:
@@ -112,6 +113,7 @@ class Views:
         store.keep_in(self._folder / "sources" / quote(name, safe=""), keys)
         columns = schema_like(without_zones(store.schema())) if schema is None else schema
         made = self.flow.input(name, columns, key=key, watermark=watermark)
+        store.read_as(made.schema)
         self._sources[name] = _Declared(store, pa.schema([(f.name, f.dtype.arrow) for f in made.schema]), keys)
         return made
 
