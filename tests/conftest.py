@@ -25,7 +25,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Run the tests on Spark in one process, so that there is one session, and begin with them, since they take longest.
 
     Beside it go those that start processes of their own for Spark, and the demo, which would keep the session busy for
-    long: a file at a time, largest groups come first.
+    long: as one group, too, since the largest come first, and all other tests are groups of one. A file with one test, of
+    two minutes, would come among these, and could be all that is left to do for one process at the end.
 
     (A scheduler of our own, since groups of tests are not kept together by pytest-xdist 3.8 under pytest 9.2.)
     """
@@ -36,7 +37,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = nodeid.partition("::")[0]
             if not file.startswith("tests/spark/"):
                 return nodeid
-            return file if file.endswith(BESIDE) else "spark"
+            return "beside Spark" if file.endswith(BESIDE) else "spark"
 
     return OneSpark(config, log)
 

@@ -23,6 +23,7 @@ SETTINGS = {
     **LEAST_WORK,
     "spark.driver.memory": "2g",
     "spark.sql.session.timeZone": "America/New_York",  # must not matter
+    "spark.python.daemon.module": "support.ready_workers",
 }
 
 
