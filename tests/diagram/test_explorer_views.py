@@ -315,7 +315,7 @@ def test_times_of_two_coordinates_are_a_grid_that_says_who_holds_them(chromium, 
     opened.keys("Escape")
     cell(2, 1).click()
     assert "here" in cell(2, 1).get_attribute("class")
-    assert "held back by #1 Input prices" in opened.text("aside").replace("\n", " ")
+    assert "held back by #1 prices" in opened.text("aside").replace("\n", " ")
     assert opened.complaints == []
 
 

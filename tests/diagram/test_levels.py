@@ -171,8 +171,24 @@ def test_joins_are_not_called_by_who_arranged_what_they_add_before():
     for i, rows in enumerate((buyers, unhappy, all_returns)):
         flow.output(f"out{i}", rows)
     assert [operator_title(n) for n in flow.graph.nodes if "Join" in n.kind] == ["join xs", "join xs", "left join xs"]
-    titles = [g.title for g in check(flow.start().graph) if g.kind == "call" and "join" in g.title]
+    graph = flow.start().graph
+    groups = check(graph)
+    titles = [g.title for g in groups if g.kind == "call" and "join" in g.title]
+    alone = [graph.nodes[i] for g in groups if g.kind != "call" for i in g.operators]
+    titles += [operator_title(n) for n in alone if "Join" in n.kind]
     assert sorted(titles) == ["join xs", "join xs", "left join xs"]
+
+
+def test_what_is_arranged_once_for_several_calls_makes_none_of_them_read_another():
+    flow = tm.Dataflow()
+    orders, returns, customers = (flow.input(n, {"c": "int64", n: "int64"}) for n in ("orders", "returns", "customers"))
+    flow.output("buyers", orders.join(customers, on="c"))
+    flow.output("unhappy", returns.join(customers, on="c", how="left"))
+    graph = flow.start().graph
+    (of,) = (
+        g for g in check(graph) if "Arrange" in [graph.nodes[i].kind for i in g.operators] and g.title == "customers"
+    )
+    assert of.result == graph.inputs["customers"].id
 
 
 def test_statements_that_alternate_cost_what_they_are():

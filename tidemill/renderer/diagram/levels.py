@@ -260,11 +260,14 @@ def _call_keys(graph: Graph, own: Sequence[Node]) -> dict[Node, Hashable]:
                 keys[node] = keys[source]
     arranging = {n for n in own if n.part_of == "Arrange" or (n.call is None and isinstance(n, nodes.Arrange))}
     for node in reversed([n for n in own if n in arranging]):
-        other = next((reader for reader, _ in graph.consumers(node) if reader in keys), None)
-        if other is None:  # loops alone read it: it is of what it arranges
-            other = node
-            while other in arranging and other.inputs[0] in keys:
-                other = other.inputs[0]
+        readers = {keys.get(reader) for reader, _ in graph.consumers(node)}
+        if len(readers) == 1 and None not in readers:
+            (keys[node],) = readers
+            continue
+        # Several calls read it, or loops: it is of what it arranges, or one call would seem to read another.
+        other = node
+        while other in arranging and other.inputs[0] in keys:
+            other = other.inputs[0]
         keys[node] = keys[other]
     return keys
 

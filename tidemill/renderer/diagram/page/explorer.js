@@ -89,8 +89,8 @@ function explore(root, data, ask) {
     slider.value = at;
     bar.querySelector(".times output").textContent = times.momentText(moment);
     const shown = round < 0 ? moment.rounds : [moment.rounds[round]];
-    const which = round < 0 ? `all ${moment.rounds.length} iterations` : `iteration ${timeText(moment.rounds[round].time)}`;
-    strip.querySelector("output").textContent = moment.rounds.length ? `${which}: ${counted(shown.reduce((sum, r) => sum + r.sent, 0), "record")} sent` : moment.isNow ? "iterations: go to a time" : "no iterations";
+    const which = round < 0 ? (moment.rounds.length > 1 ? `all ${moment.rounds.length} iterations` : "one iteration") : `iteration ${timeText(moment.rounds[round].time)}`;
+    strip.querySelector("output").textContent = moment.rounds.length ? `${which}: ${counted(shown.reduce((sum, r) => sum + r.sent, 0), "record")} sent` : moment.isNow ? "iterations of loops are shown at each time: ◀" : "no iterations";
     if (strip.dataset.of !== String(at)) showStrip(strip, moment);
     const bars = strip.querySelector(".bars");
     const here = round < 0 ? null : bars.children[Math.floor(round / perBar(moment))];
@@ -171,11 +171,6 @@ function explore(root, data, ask) {
   function reveal(id) {
     if (follows) shown.reveal(id);
     choose(id);
-  }
-
-  function toggle(id) {
-    shown.toggle(id);
-    showPanel();
   }
 
   function openAll() {
@@ -316,7 +311,7 @@ function explore(root, data, ask) {
     } else if (to.dataset.go !== undefined) goTo(Number(to.dataset.go), Number(to.dataset.round));
     else if (to.dataset.sort) book.sortBy(to.dataset.sort);
     else if (to.dataset.only) book.show(to.dataset.only);
-    else if (to.dataset.open) toggle(Number(to.dataset.open));
+    else if (to.dataset.open) shown.toggle(Number(to.dataset.open));
     else reveal(Number(to.dataset.choose));
     if (to.dataset.sort || to.dataset.only) showPanel();
   };
@@ -329,7 +324,7 @@ function explore(root, data, ask) {
     let act = KEYS[event.key];
     if (isPress && on) {
       const id = Number(on.dataset.group ?? on.dataset.id);
-      act = () => (groups.has(id) ? toggle(id) : choose(id));
+      act = () => (groups.has(id) ? shown.toggle(id) : choose(id));
     } else if (isPress && event.target.closest("button, summary, input")) return; // does what it does
     else if (isPress && panel.contains(event.target)) act = () => pressed(event);
     if (!act) return;
@@ -344,7 +339,7 @@ function explore(root, data, ask) {
   canvas.addEventListener("pointerdown", () => root.focus({ preventScroll: true }));
 
   const book = panelOf(data, tree, times, () => ({ moment: moments[at], at, round, time: asked ?? moments[at].user }));
-  const shown = picture(canvas, map, data, tree, { clicked: choose });
+  const shown = picture(canvas, map, data, tree, { clicked: choose, toggled: showPanel });
 
   function stop() {
     shown.stop();
@@ -355,5 +350,5 @@ function explore(root, data, ask) {
   }
 
   show();
-  return { goTo, choose, toggle, openAll, reveal, fit: DO.fit, stop, moments, tree, picture: shown };
+  return { goTo, choose, toggle: shown.toggle, openAll, reveal, fit: DO.fit, stop, moments, tree, picture: shown };
 }

@@ -6,6 +6,7 @@ function html(parts, ...values) {
 }
 
 const MOST_TIMES = 10; // of each coordinate in the grid
+const MOST_TOP = 5; // of those with the largest figures
 const MOST_BUSY = 20; // operators that are listed by what they sent
 const MOST_ROWS = 100; // of the table of operators
 const PAIRED = 200; // updates of a time up to which old and new are looked for
@@ -48,6 +49,7 @@ const LEGEND = `<details class="legend" open><summary>Legend</summary>
   <p><i class="swatch plain"></i> passes rows on</p><p><i class="swatch variable"></i> what a loop has so far</p>
   <p><i class="swatch some"></i> an input or output is inside, too</p>
   <p><i class="swatch group"></i> + a box with others inside: double click, or Enter, opens it</p>
+  <p><b>⟳</b> a loop; beside +, a loop is inside</p>
   <p><i class="swatch holds"></i> holds the time back</p><p><i class="swatch waits"></i> waits for others</p>
   <p><i class="stroke alive"></i> records went along</p><p><i class="stroke back"></i> goes back to the next iteration</p>
   <p><i class="stroke never"></i> nothing was ever sent</p>
@@ -63,7 +65,7 @@ function panelOf(data, tree, times, where) {
   let sort = { by: "seconds", down: true };
   let only = "all";
 
-  const title = (o) => html`#${o.id} ${o.kind} ${o.name}`;
+  const title = (o) => html`#${o.id} ${o.title}`; // as boxes and the table call it
   const link = (id) => html`<a data-choose="${id}" tabindex="0" role="button">` + (operators.has(id) ? title(operators.get(id)) : html`${tree.titleOf(id)}`) + "</a>";
 
   function overview(counts, standing) {
@@ -72,7 +74,8 @@ function panelOf(data, tree, times, where) {
     let text = html`<h2>${data.name}</h2><p class="soft">${counted(data.operators.length, "operator")}, ${counted(loops, "loop")}</p>`;
     text += html`<p class="soft hint">Click a box to see what it does and holds; + opens it.${data.steps.length ? " ◀ ▶ go from time to time." : ""}</p>`;
     if (standing.size) text += timeGrid(moment) + stuck(moment, standing);
-    if (!moment.isNow) {
+    if (moment.isNow) text += most("Took most time", "seconds", (s) => `${s.toFixed(4)} s`) + most("Holds most rows", "held", numeral);
+    else {
       const busy = [...counts].filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
       text += "<h3>Sent at this time</h3>" + (busy.length ? "<table>" : "<p>nothing</p>");
       for (const [id, count] of busy.slice(0, MOST_BUSY)) text += html`<tr data-choose="${id}"><td>` + link(id) + html`</td><td class="number">${numeral(count)}</td></tr>`;
@@ -80,6 +83,12 @@ function panelOf(data, tree, times, where) {
       if (busy.length > MOST_BUSY) text += html`<p class="soft">and ${numeral(busy.length - MOST_BUSY)} more: see the table</p>`;
     }
     return text;
+  }
+
+  function most(heading, figure, told) {
+    const found = data.operators.filter((o) => o[figure]).sort((a, b) => b[figure] - a[figure]).slice(0, MOST_TOP);
+    const rows = found.map((o) => html`<tr data-choose="${o.id}"><td>` + link(o.id) + html`</td><td class="number">${told(o[figure])}</td></tr>`);
+    return rows.length ? html`<h3>${heading}</h3>` + `<table>${rows.join("")}</table>` : "";
   }
 
   function stuck(moment, standing) {
@@ -126,7 +135,7 @@ function panelOf(data, tree, times, where) {
 
   function details(o, standing) {
     const { moment } = where();
-    let text = `<h2>${title(o)}</h2>` + html`<p class="soft">${o.line}</p>` + (o.source ? html`<pre>${o.source}</pre>` : "");
+    let text = `<h2>${title(o)}</h2>` + html`<p class="soft">${o.kind} · ${o.line}</p>` + (o.source ? html`<pre>${o.source}</pre>` : "");
     if (o.does) text += html`<h3>Does</h3><pre>${o.does}</pre>`;
     text += html`<h3>Rows</h3><pre>${o.schema}</pre>`;
     const around = tree.around(o.id).filter((g) => g !== tree.rootId);
@@ -235,7 +244,7 @@ function panelOf(data, tree, times, where) {
     }
     text += "</tr>";
     for (const { o, line, sent, held, seconds } of rows.slice(0, MOST_ROWS)) {
-      text += html`<tr data-choose="${o.id}" class="${o.id === chosen ? "here" : ""}" title="#${o.id} ${o.title}, ${line}"><td>` + html`<a tabindex="0" role="button">#${o.id} ${o.title}</a></td><td class="soft">${line}</td>`;
+      text += html`<tr data-choose="${o.id}" class="${o.id === chosen ? "here" : ""}" title="#${o.id} ${o.title}, ${line}"><td>` + html`<a tabindex="0" role="button">` + title(o) + html`</a></td><td class="soft">${line}</td>`;
       text += html`<td class="number">${numeral(sent)}</td><td class="number">${numeral(held)}</td><td class="number">${seconds.toFixed(4)}</td></tr>`;
     }
     return text + "</table>" + (rows.length > MOST_ROWS ? html`<p class="soft">and ${numeral(rows.length - MOST_ROWS)} more: find some, or sort by another figure</p>` : "");

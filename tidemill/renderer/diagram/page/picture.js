@@ -2,7 +2,7 @@
 // for: its name first, then its columns, its figures, its line; never in letters of less than 11 pixels.
 //
 // picture(canvas, map, data, tree, told) draws `data` (written by explorer_page.py). `told.clicked(id)` is told what was
-// clicked, or null. What it shows of a moment is up to who calls `paint`.
+// clicked, or null, `told.toggled()` that a box was opened or closed. What it shows of a moment is up to who calls `paint`.
 
 const NOT_IN_XML = /[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // halves of letters too
 const LEAST_LETTERS = 11;
@@ -92,6 +92,12 @@ function picture(canvas, map, data, tree, told) {
     return [titleOf(id), columns, figures, line].filter(Boolean);
   }
 
+  // The sign that opens a box, with one of the loops in it.
+  function signsOf(group) {
+    if (!group) return { signs: "", room: 0 };
+    return group.kind !== "loop" && group.hasLoop ? { signs: "⟳ +", room: 32 } : { signs: "+", room: 16 };
+  }
+
   const hasFigures = data.operators.some((o) => o.records !== null);
 
   function sizeOf(id) {
@@ -159,11 +165,13 @@ function picture(canvas, map, data, tree, told) {
     const room = tree.isChip(id) ? high : high - 4;
     let fits = room < big ? 0 : 1 + Math.max(0, Math.floor((room - big * 1.3) / (small * 1.27)));
     fits = Math.min(fits, lines.length);
-    const isGroup = groups.has(id);
+    const known = signsOf(groups.get(id));
+    const isTight = fits === 1 && widthOf(lines[0], big, true) > wide - 10 - known.room; // a name is more than the sign
+    const { signs, room: ofSigns } = isTight ? { signs: "", room: 0 } : known;
     let y = box.y + (high - (big * 1.28 + (fits - 1) * small * 1.27)) / 2 / scale + big / scale;
     for (let i = 0; i < Math.max(fits, box.texts.length); i++) {
       const size = i ? small : big;
-      const beside = isGroup && i === fits - 1 ? 16 : 0; // of the sign that opens it
+      const beside = i === fits - 1 ? ofSigns : 0;
       const text = i < fits ? clipped(lines[i], size, wide - 10 - beside, !i && !tree.isChip(id)) : "";
       if (!box.texts[i]) box.texts[i] = make("text", { class: i ? "quiet" : tree.isChip(id) ? "chip" : "name", "text-anchor": "middle" }, box.group);
       place(box.texts[i], text, box.x + (box.width - beside / 2 / scale) / 2, y, size / scale);
@@ -171,7 +179,7 @@ function picture(canvas, map, data, tree, told) {
     }
     if (box.more) {
       const size = Math.max(LEAST_LETTERS, 13 * scale);
-      place(box.more.firstElementChild, wide > 40 && high > size ? "+" : "", box.x + box.width - 9 / Math.max(scale, 0.6), box.y + box.height - 5 / scale, size / scale);
+      place(box.more.firstElementChild, wide > 40 && high > size ? signs : "", box.x + box.width - (ofSigns / 2 + 1) / Math.max(scale, 0.6), box.y + box.height - 5 / scale, size / scale);
     }
   }
 
@@ -214,6 +222,10 @@ function picture(canvas, map, data, tree, told) {
     drawn = { scene, boxes: new Map(), frames: new Map(), edges: [], counts: new Map(), size: found.size };
     drawInside(found.layout, 0, 0, 0, layers);
     for (const edge of drawn.edges) for (const id of edge.operators) drawn.counts.get(edge.source)?.of.add(id);
+    for (const [id, count] of drawn.counts) {
+      const result = groups.get(id)?.result;
+      if (count.of.has(result)) count.of = new Set([result]); // what is kept of it besides is no more of it
+    }
     rewrite(canvas, canvas.closest(".tidemill"), () => canvas.replaceChildren(scene));
     views.show(scene, found.size);
     if (painted) paint(painted);
@@ -252,8 +264,7 @@ function picture(canvas, map, data, tree, told) {
       return;
     }
     const [o, g] = [operators.get(id), groups.get(id)];
-    const isEnd = g && (g.ends.length === g.all.length || (g.kind === "call" && g.ends.length));
-    const role = g ? `group ${g.kind}${isEnd ? " end" : g.ends.length ? " some" : ""}` : o.role;
+    const role = g ? `group ${g.kind}${g.isEnd ? " end" : g.ends.length ? " some" : ""}` : o.role;
     const group = make("g", { class: `operator ${role}`, "data-id": id, tabindex: 0, role: "button" }, parent);
     if (g) {
       group.setAttribute("aria-expanded", "false");
@@ -392,6 +403,7 @@ function picture(canvas, map, data, tree, told) {
     if (opened) views.bringAll(opened, READABLE);
     const focused = canvas.querySelector(`[data-group="${id}"], .operator[data-id="${id}"]`);
     focused?.focus({ preventScroll: true });
+    told.toggled();
   }
 
   // Show what is open anew, fitted.

@@ -19,7 +19,10 @@ function treeOf(data) {
   }
   for (const g of [...groups.values()].reverse()) { // those inside come after those around
     g.all = [...g.operators, ...g.groups.flatMap((id) => groups.get(id).all)];
+    g.hasLoop = g.kind === "loop" || g.groups.some((id) => groups.get(id).hasLoop);
     g.ends = g.all.map((id) => operators.get(id)).filter((o) => o.role === "end");
+    g.isEnd = g.kind === "call" ? g.ends.length > 0
+      : g.groups.every((id) => groups.get(id).isEnd) && g.operators.every((id) => operators.get(id).role === "end");
   }
   const told = new Map(); // what tells boxes of one name apart that are beside each other
   for (const g of groups.values()) if (g.kind !== "call") tellApart([...g.operators, ...g.groups]);
@@ -88,8 +91,8 @@ function treeOf(data) {
   }
 
   function rankOf(id) {
-    const { depth, ends, all } = groups.get(id);
-    return depth - (ends.length === all.length ? 0.5 : 0);
+    const { depth, isEnd } = groups.get(id);
+    return depth - (isEnd ? 0.5 : 0);
   }
 
   function toggle(id) {
