@@ -95,7 +95,7 @@ function picture(canvas, map, data, tree, told) {
   // The sign that opens a box, with one of the loops in it.
   function signsOf(group) {
     if (!group) return { signs: "", room: 0 };
-    return group.kind !== "loop" && group.hasLoop ? { signs: "⟳ +", room: 32 } : { signs: "+", room: 16 };
+    return group.kind !== "loop" && group.hasLoop ? { signs: "⟳+", room: 24 } : { signs: "+", room: 16 };
   }
 
   const hasFigures = data.operators.some((o) => o.records !== null);
