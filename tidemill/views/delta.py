@@ -34,13 +34,17 @@ class _Delta(Source, Sink):
     # -- as a source --------------------------------------------------------------------------------------------------
 
     def identity(self) -> str:
-        return f"{self!r} {self._table().metadata().id}"
+        return self.now(None)[0]
 
     def schema(self) -> pa.Schema:
         return pa.schema(self._table().schema().to_arrow())
 
     def version(self, _last: Version | None, /) -> Version:
-        return self._table().version()
+        return self.now(None)[1]
+
+    def now(self, _last: Version | None, /) -> tuple[str, Version]:
+        table = self._table()
+        return f"{self!r} {table.metadata().id}", table.version()
 
     def changes(self, since: Version | None, until: Version) -> Iterator[tuple[pa.Table, int]]:
         if since is None:
@@ -55,16 +59,16 @@ class _Delta(Source, Sink):
         table = self._table(until)
         try:
             if table.metadata().configuration.get(_FEED) == "true":
-                yield from self._fed(since, until)
+                yield from self._fed(table, since, until)
             else:
-                yield from self._between(since, until)
+                yield from self._between(table, since)
         except OSError as error:
             raise self._gone(since, until, error) from error
 
-    def _fed(self, since: int, until: int) -> Iterator[tuple[pa.Table, int]]:
+    def _fed(self, table: Any, since: int, until: int) -> Iterator[tuple[pa.Table, int]]:
         """Yield the rows of the change feed, version by version: of one key the last one counts."""
         try:
-            feed = _usual(pa.table(self._table(until).load_cdf(starting_version=since + 1, ending_version=until)))
+            feed = _usual(pa.table(table.load_cdf(starting_version=since + 1, ending_version=until)))
         except Exception as error:  # the library's own, which are of no common kind
             raise self._gone(since, until, error) from error
         kinds = feed["_change_type"]
@@ -75,14 +79,14 @@ class _Delta(Source, Sink):
                 if rows.num_rows:
                     yield rows.drop_columns(["_change_type", "_commit_version", "_commit_timestamp"]), diff
 
-    def _between(self, since: int, until: int) -> Iterator[tuple[pa.Table, int]]:
+    def _between(self, table: Any, since: int) -> Iterator[tuple[pa.Table, int]]:
         """Yield rows of files that went and that came, or all where some are marked: there is no change feed."""
-        tables = self._table(since), self._table(until)
+        tables = self._table(since), table
         if any(map(_is_marked, tables)):
             yield from ((_rows(table), diff) for table, diff in zip(tables, (-1, 1), strict=True))
             return
         before, now = ({f.path: f for f in table.to_pyarrow_dataset().get_fragments()} for table in tables)
-        schema = pa.schema(self._table(until).schema().to_arrow())
+        schema = pa.schema(table.schema().to_arrow())
         for fragments, others, diff in ((before, now, -1), (now, before, 1)):
             for path in sorted(fragments.keys() - others.keys()):
                 yield fragments[path].to_table(schema=schema), diff

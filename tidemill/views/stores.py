@@ -52,6 +52,10 @@ class Source(abc.ABC):
         """Return what tells the table from another one in its place."""
         return repr(self)
 
+    def now(self, last: Version | None, /) -> tuple[str, Version]:
+        """Return what `identity` and `version` do, by one look at the table."""
+        return self.identity(), self.version(last)
+
     def fix(self, version: Version) -> None:  # noqa: B027 - most keep their versions themselves
         """Have a version that was there just now stay readable until the refresh is done."""
 

@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 from urllib.parse import quote
 
 import attrs
@@ -28,6 +28,9 @@ from tidemill.renderer.runs.subscriptions import Subscription
 from tidemill.views.journal import Refresh, RefreshJournal, digest_of
 from tidemill.views.stores import Sink, Source, plain, without_zones
 from tidemill.views.writing import DIFF, TIME, DeclaredView, Due, Way, net, write
+
+_Before: TypeAlias = tuple[Refresh | None, Mapping[str, Any] | None]
+"""The last refresh that is done, and the one under way."""
 
 
 @attrs.frozen
@@ -195,63 +198,73 @@ class Views:
             msg = f"views.refresh(full=[{name!r}]): no view {name!r}: {did_you_mean(name, self._views)}"
             raise UnknownNameError(msg)
         began, declared = time.perf_counter(), self._declared()
-        last = self._journal.last()
-        if last is not None and not anew and self._journal.plan() is None and self._is_current(last, declared):
-            nothing = {n: attrs.evolve(v, way="", changed=0, seconds=0.0) for n, v in last.views.items()}
-            read = dict.fromkeys(last.read, 0)
-            for name, source in self._sources.items():
-                if name in last.versions:
-                    source.source.rest(last.versions[name]["at"])
-            return attrs.evolve(last, seconds=time.perf_counter() - began, read=read, views=nothing)
-        return self._go_on(began, anew, declared, full=full is True)
-
-    def _go_on(self, began: float, anew: set[str], declared: str, *, full: bool) -> Refresh:
-        """Do what was planned and is not done yet, or else what there is to do."""
         last, found = before = self._journal.state()
+        now = None
+        if last is not None and found is None and not anew and last.dataflow == declared:
+            now = self._versions(last.versions)
+            if last.versions == now and all(last.views[name].number == n for name, n in self._reached().items()):
+                for name in last.versions.keys() & self._sources:
+                    self._sources[name].source.rest(last.versions[name]["at"])
+                nothing = {n: attrs.evolve(v, way="", changed=0, seconds=0.0) for n, v in last.views.items()}
+                read = dict.fromkeys(last.read, 0)
+                return attrs.evolve(last, seconds=time.perf_counter() - began, read=read, views=nothing)
+        return self._go_on(began, anew, declared, before, now, full=full is True)
+
+    def _go_on(
+        self, began: float, anew: set[str], declared: str, before: _Before, now: dict[str, Any] | None, *, full: bool
+    ) -> Refresh:
+        """Do what was planned and is not done yet, or else what there is to do, up to the versions there are now."""
+        last, found = before
         plan = None if full or found is None or "refused" in found else found
-        if plan is not None:
-            number, name = plan["number"], plan["run"]
-        else:
-            numbers = [0 if last is None else last.number, 0 if found is None else found["number"]]
-            number = 1 + max(*numbers, *(n or 0 for n in self._reached().values()))  # the state may be an older copy
-            run_before = found["run"] if found is not None else None if last is None else last.run
-            name = f"run-{number}" if full or run_before is None else run_before
-        run = self._open(name)  # which nobody else has open, from here on
-        if self._journal.state() != before:  # somebody did meanwhile
-            return self._go_on(began, anew, declared, full=full)
-        is_new, done, since = (True, 0, {}) if last is None or last.run != name else (False, last.epoch, last.versions)
-        if plan is None:
-            plan = self._planned(number, name, None if full else found, since, declared)
-        since = plan["since"]
-        versions = {n: v for n, v in plan["versions"].items() if n in self._sources}  # what came since waits
-        read = dict.fromkeys(self._sources, 0)
-        if is_new or since != versions:
-            self._deliver(run, plan, versions, read)
-        self._require_unique(run, plan)
-        written = {}
+        behind = None if full else found
+        name = None if full else found["run"] if found is not None else None if last is None else last.run
+        done, since = (0, {}) if last is None or last.run != name else (last.epoch, last.versions)
+        if plan is None and now is None:  # before tables are at hand, which some may be read from
+            now = self._versions(since if behind is None else behind["versions"])
         with self._sinks_at_hand():
+            reached = self._reached()
+            numbers = [0 if last is None else last.number, 0 if found is None else found["number"]]
+            numbers += [n or 0 for n in reached.values()]  # the state may be an older copy
+            number = 1 + max(numbers) if plan is None else plan["number"]
+            run = self._open(name or f"run-{number}")  # which nobody else has open, from here on
+            if (state := self._journal.state()) != before:  # somebody did meanwhile
+                return self._go_on(began, anew, declared, state, None, full=full)
+            if plan is None:
+                assert now is not None
+                plan = self._planned(number, since, behind, now, declared)
+            versions = {n: v for n, v in plan["versions"].items() if n in self._sources}  # what came since waits
+            read = dict.fromkeys(self._sources, 0)
+            if last is None or last.run != name or plan["since"] != versions:
+                self._deliver(run, plan, versions, read)
+            self._require_unique(run, plan)
+            written = {}
             for view in self._views.values():
-                changes, is_whole = _changes(view, self._readers[view.name], done)
-                contents = functools.cache(functools.partial(_contents, run, view.name))
                 is_asked = view.name in anew
                 is_again = plan["declared"] == declared and not is_asked
-                due = Due(number, self._journal.name(), changes, contents, is_whole, is_asked, is_again)
+                changes, is_whole = _changes(view, self._readers[view.name], done)
+                contents = functools.cache(functools.partial(_contents, run, view.name))
+                to_whom = number, self._journal.name(), reached.get(view.name)
+                due = Due(*to_whom, changes, contents, is_whole, is_asked, is_again)
                 written[view.name] = write(view, due, None if last is None else last.views.get(view.name))
-        seconds, now = time.perf_counter() - began, dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        epochs = [frontier.elements[0][0] for name in self._sources if (frontier := run.frontier(name)).elements]
-        at = min(epochs, default=0)
-        refresh = Refresh(number, now, seconds, versions, read, written, plan["run"], at, declared)
-        self._journal.done(refresh)
+            seconds, at = time.perf_counter() - began, dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+            epochs = [frontier.elements[0][0] for name in self._sources if (frontier := run.frontier(name)).elements]
+            epoch = min(epochs, default=0)
+            refresh = Refresh(number, at, seconds, versions, read, written, plan["run"], epoch, declared)
+            self._journal.done(refresh)
         self._tidy(run, refresh)
         return refresh
 
     def _planned(
-        self, number: int, run: str, behind: Mapping[str, Any] | None, since: Mapping[str, Any], declared: str
+        self,
+        number: int,
+        since: Mapping[str, Any],
+        behind: Mapping[str, Any] | None,
+        now: dict[str, Any],
+        declared: str,
     ) -> Mapping[str, Any]:
         """Return what a refresh is to do, on the disk, with versions of the sources that stay."""
         since = since if behind is None else behind["versions"]
-        versions = self._versions(since)
-        for name, version in versions.items():
+        for name, version in now.items():
             was = since.get(name)
             if was is not None and was["of"] != version["of"]:
                 msg = (
@@ -260,8 +273,8 @@ class Views:
                 )
                 raise ViewError(msg)
             self._sources[name].source.fix(version["at"])
-        begins = {"number": number, "run": run, "since": since, "behind": behind}
-        plan = {**begins, "versions": versions, "declared": declared}
+        begins = {"number": number, "run": self._run_name, "since": since, "behind": behind}
+        plan = {**begins, "versions": now, "declared": declared}
         self._journal.begin(plan)
         return plan
 
@@ -299,8 +312,8 @@ class Views:
         """Return for each source which table it is, with which columns, and at which version it is now."""
         found = {}
         for name, declared in self._sources.items():
-            of = f"{declared.source.identity()} ({', '.join(declared.schema.names)})"
-            found[name] = {"of": of, "at": declared.source.version(last[name]["at"] if name in last else None)}
+            identity, version = declared.source.now(last[name]["at"] if name in last else None)
+            found[name] = {"of": f"{identity} ({', '.join(declared.schema.names)})", "at": version}
         return found
 
     def _declared(self) -> str:
@@ -310,12 +323,6 @@ class Views:
         if self._digested is None or self._digested[0] != now:
             self._digested = now, digest_of(self.flow.graph, said)
         return self._digested[1]
-
-    def _is_current(self, last: Refresh, declared: str) -> bool:
-        """Return whether there is nothing new in the sources, the declarations, and the tables that are written."""
-        if last.dataflow != declared or last.versions != self._versions(last.versions):
-            return False
-        return all(last.views[name].number == number for name, number in self._reached().items())
 
     def _reached(self) -> dict[str, int | None]:
         """Return for each view that is written which refresh wrote it last."""

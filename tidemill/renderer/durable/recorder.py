@@ -34,13 +34,11 @@ from tidemill.renderer.runs.system_errors import advice
 _LOG: Final = logging.getLogger("tidemill.state")
 _ROWS: Final = 1_000_000
 """Rows to be taken in again after a crash, at most: beyond it there is a checkpoint, if the state is not larger."""
-_ROW_REPEATED: Final = 10
-"""What it takes to repeat a step for a row at least, in state rows that are written and read again."""
-_AN_OPERATOR: Final = 0.5
-"""What of that an operator of the dataflow takes: measured with views of 59 operators, for a row 32."""
-_STEP_REPEATED: Final = 1000
 _CHECKPOINT: Final = 100_000
-"""What a step, and a checkpoint, take beside their rows."""
+"""Rows up to which a step is no load: a checkpoint takes as long beside its rows."""
+_ROW_WRITTEN: Final = 4e-7
+_WRITTEN: Final = 0.2
+"""Seconds that a checkpoint takes for a row of state, and beside its rows."""
 _LOADED: Final = 3
 """A step of more than `_CHECKPOINT` rows, and this part of the state's, is a load: its checkpoint takes no longer than
 its rows and what outputs changed by, which the end of the run would have made one of."""
@@ -58,7 +56,7 @@ class StepRecorder:
         large_changes: LargeChanges,
         *,
         checkpoint_every: int,
-        replayed_rows: int,
+        replayed: tuple[int, float],
     ) -> None:
         self.folder = log.folder
         self._log = log
@@ -67,7 +65,8 @@ class StepRecorder:
         self._spill_store = spill_store
         self._large_changes = large_changes
         self._checkpoint_every = checkpoint_every
-        self._rows_since_base = replayed_rows
+        self._rows_since_base, self._seconds_since_base = replayed
+        """What the steps since the last checkpoint took in, and how long they worked."""
         self._journal = Journal()
         self._changes = StepChanges(executor, is_begun=log.last.step > 0)
         self._changelogs = Changelogs(executor, log.base.id, self._changes)
@@ -82,7 +81,13 @@ class StepRecorder:
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def commit(
-        self, inputs: Mapping[Input, Antichain], sources: Mapping[str, int], *, replayable: bool, **rest: Any
+        self,
+        inputs: Mapping[Input, Antichain],
+        sources: Mapping[str, int],
+        *,
+        replayable: bool,
+        seconds: float,
+        **rest: Any,
     ) -> None:
         log, step = self._log, self._log.last.step + 1
         try:
@@ -100,10 +105,11 @@ class StepRecorder:
             changes = {"changes": listing, "upto": self._changes.frontiers()}
             log.commit(events, {**arrays, **packed}, frontiers, changes, **rest)
             self._rows_since_base += self._journal.rows
+            self._seconds_since_base += seconds
         else:
             with self._checkpointing(), self._carrying_step():
                 log.commit_state(lambda path: self._save(path, inputs), **rest)
-            self._rows_since_base = 0
+            self._rows_since_base, self._seconds_since_base = 0, 0.0
             if replayable:
                 self._checkpointed()
         self._changes.committed()
@@ -127,7 +133,7 @@ class StepRecorder:
         self._changelogs.require_known(changes)
         self._changes.begin_with(changes)
         cursors = self._kept.started_anew(changes)
-        self.commit(self._frontiers.inputs, self._log.last.sources, replayable=False, cursors=cursors)
+        self.commit(self._frontiers.inputs, self._log.last.sources, replayable=False, seconds=0.0, cursors=cursors)
         self._spill_store.may_sweep = True
         self._checkpointed()
 
@@ -181,7 +187,7 @@ class StepRecorder:
             self._log.checkpoint(flush_and_save)
         self._checkpointed()
         self._journal.clear()
-        self._rows_since_base = 0
+        self._rows_since_base, self._seconds_since_base = 0, 0.0
 
     def checkpoint_if_due(self) -> None:
         if self._journal.rows:
@@ -195,9 +201,9 @@ class StepRecorder:
     def checkpoint_at_the_end(self) -> None:
         if self._journal.rows or self._log.lost is not None or self._log.is_checkpointed:
             return
-        each = max(_ROW_REPEATED, _AN_OPERATOR * len(self._executor.graph.nodes))
-        repeated = each * self._rows_since_base + _STEP_REPEATED * self._log.steps_since_base
-        if repeated > self._executor.metrics().state_rows + _CHECKPOINT:
+        # What those who opened it have repeated in all, each what there was then, and the next one would.
+        repeated = self._seconds_since_base * self._log.openings_since_base
+        if repeated > _WRITTEN + _ROW_WRITTEN * self._executor.metrics().state_rows:
             self.checkpoint_soon()
 
     def checkpoint_soon(self) -> None:

@@ -144,13 +144,14 @@ def open_state(
         log.begin(graph, description, keep, passes, now.listing, changes=changes)
         start = perf_counter()
         rows = _recover(log, state, migration)
+        seconds = perf_counter() - start
         if log.last.number:
-            said = log.folder, log.last.step, log.steps_since_base, rows, perf_counter() - start
+            said = log.folder, log.last.step, log.steps_since_base, rows, seconds
             _LOG.info("%s: goes on after step %s; %s steps of %s updates were repeated, in %.3f s", *said)
         else:
             _LOG.info("%s: a new state is begun", log.folder)
-        large, counted = state.large_changes, {"checkpoint_every": checkpoint_every, "replayed_rows": rows}
-        recorder = StepRecorder(log, executor, frontiers, spill_store, large, **counted)
+        parts = log, executor, frontiers, spill_store, state.large_changes
+        recorder = StepRecorder(*parts, checkpoint_every=checkpoint_every, replayed=(rows, seconds))
         if migration is not None:
             _commit(migration, log, recorder)
             changed = f"{len(now.keys) - len(migration.places)} operators are new"

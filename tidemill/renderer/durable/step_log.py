@@ -108,6 +108,11 @@ class StepLog:
         return self.last.step - self._entries[0].commit.step
 
     @property
+    def openings_since_base(self) -> int:
+        """How many processes have written to the log since the last checkpoint, that of the checkpoint too."""
+        return len({entry.path for entry in self._entries})
+
+    @property
     def is_checkpointed(self) -> bool:
         """Whether there is nothing in the log since the last checkpoint."""
         return len(self._entries) == 1

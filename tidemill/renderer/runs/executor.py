@@ -139,8 +139,12 @@ class Recorder(Protocol):
     def rewind(self, journal: Any) -> None:
         """Have taken down what was taken down then."""
 
-    def commit(self, inputs: Mapping[Input, Antichain], sources: Mapping[str, int], *, replayable: bool) -> None:
+    def commit(
+        self, inputs: Mapping[Input, Antichain], sources: Mapping[str, int], *, replayable: bool, seconds: float
+    ) -> None:
         """Write down the step at hand, which brings the inputs to these frontiers, or raise: then it is not there.
+
+        It worked for so many seconds.
 
         With the last batch of each source; what was queued for it where it is replayable, and else the whole state.
         """
@@ -158,7 +162,7 @@ class Recorder(Protocol):
         """Do so where there are many steps or rows to be repeated."""
 
     def checkpoint_at_the_end(self) -> None:
-        """Do so where it would take longer to repeat the steps since the last one than to write and read the state."""
+        """Do so where repeating the steps since the last one takes longer, opening by opening, than writing state."""
 
     def to_changelog(self, path: str | os.PathLike[str], outputs: Sequence[str], keep: int | None) -> None:
         """Write the updates of these outputs to files from now on; merge those before the last ``keep``, if said."""

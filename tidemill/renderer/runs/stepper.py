@@ -183,12 +183,14 @@ class Stepper:
     def _take(self, move: Move) -> None:
         executor = self.executor
         try:
+            began = perf_counter()
             with let_through():
                 self._work(move)
+                seconds = perf_counter() - began
                 changes = self.subscriptions.collect() if self.subscriptions.windows else None
             if self._recorder is not None:
                 sources = self._sources | self._delivered
-                self._recorder.commit(move.inputs, sources, replayable=executor.is_replayable)
+                self._recorder.commit(move.inputs, sources, replayable=executor.is_replayable, seconds=seconds)
         except BaseException as error:
             self._undo(error)
             raise

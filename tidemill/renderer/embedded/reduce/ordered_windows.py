@@ -27,7 +27,9 @@ from tidemill.renderer.embedded.kernels.updates import (
     Rows,
     UpdateArray,
     consolidated,
+    first_numbers,
     largest,
+    may_be_some,
     numbered,
     stacked,
 )
@@ -94,6 +96,8 @@ class _ComputedWhole(NamedTuple):
     values: Codes
     after: GivenRows
     """The rows after."""
+    stay: Ints
+    """Which rows before are the first ones after, as they are."""
     stored_of: Ints
     """The numbers of the partitions of what the spine had of them."""
     stored: UpdateArray
@@ -370,25 +374,45 @@ class OrderedWindowsOperator(Operator):
             before += self._large.numbered(new.names[number], number)
         change = self._given(new, which.tolist())
         if not before:
-            return _ComputedWhole(change, 0, *self._values(change, change), change, found, stored)
+            none = first_numbers(0)
+            return _ComputedWhole(change, 0, *self._values(change, change), change, none, found, stored)
         old = consolidated(np.concatenate(before, axis=1))
         come = np.concatenate((change.partition[None], change.codes, change.counts[None]))
-        rows = np.concatenate((old, consolidated(np.concatenate((old, come), axis=1))), axis=1)
         gone = old.shape[1]
+        rows = np.concatenate((old, come), axis=1)
+        may_change = may_be_some(rows[:-1], np.arange(gone, rows.shape[1]))
+        stay = (~may_change[:gone]).nonzero()[0]
+        rows = np.concatenate((old, old.take(stay, axis=1), consolidated(rows.compress(may_change, axis=1))), axis=1)
         after = GivenRows(rows[0, gone:].copy(), rows[1:-1, gone:], rows[-1, gone:])
         rows[0, gone:] += len(new.names)
         given = GivenRows(rows[0], rows[1:-1], rows[-1])
-        return _ComputedWhole(given, gone, *self._values(given, after), after, found, stored)
+        return _ComputedWhole(given, gone, *self._values(given, after), after, stay, found, stored)
 
     def _of_whole(self, computed: _ComputedWhole, new: _NewUpdates) -> UpdateArray:
         """Return the output's updates for partitions computed whole."""
-        codes, source, width = computed.rows.codes, computed.source, len(self._kept)
+        codes, source, values = computed.rows.codes, computed.source, computed.values
+        if computed.old:
+            differs = self._differing(computed)
+            source, values = source.compress(differs), values.compress(differs, axis=1)
         updates = self._room(len(source), new.time)
         for row, result in zip(self._kept.tolist(), updates, strict=False):
             codes[row].take(source, out=result, mode="clip")
-        updates[width:-2] = computed.values
+        updates[len(self._kept) : -2] = values
         updates[-1, : np.count_nonzero(source < computed.old)] = -1  # these come first
         return updates if not computed.old and largest(computed.rows.counts) == 1 else consolidated(updates)
+
+    def _differing(self, computed: _ComputedWhole) -> Bools:
+        """Return which values are of rows that changed, or are others than before; where rows have copies, all."""
+        differs = np.ones(len(computed.source), np.bool_)
+        if largest(computed.rows.counts) == 1:
+            place = np.empty(computed.rows.codes.shape[1], np.int64)
+            place[computed.source] = np.arange(len(place))
+            before, after = place.take(computed.stay), place[computed.old : computed.old + len(computed.stay)]
+            equal = np.ones(len(before), np.bool_)
+            for row in computed.values:
+                equal &= row.take(before) == row.take(after)
+            differs[before.compress(equal)] = differs[after.compress(equal)] = False
+        return differs
 
     def _values(self, given: GivenRows, after: GivenRows) -> tuple[Ints, Codes]:
         """Return the values of rows, among them those after."""
