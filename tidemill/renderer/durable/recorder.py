@@ -37,8 +37,8 @@ _ROWS: Final = 1_000_000
 _CHECKPOINT: Final = 100_000
 """Rows up to which a step is no load: a checkpoint takes as long beside its rows."""
 _ROW_WRITTEN: Final = 4e-7
-_WRITTEN: Final = 0.2
-"""Seconds that a checkpoint takes for a row of state, and beside its rows."""
+_WRITTEN: Final = 0.5
+"""Processor seconds that a checkpoint takes for a row of state, and more than it takes beside its rows."""
 _LOADED: Final = 3
 """A step of more than `_CHECKPOINT` rows, and this part of the state's, is a load: its checkpoint takes no longer than
 its rows and what outputs changed by, which the end of the run would have made one of."""
@@ -66,7 +66,7 @@ class StepRecorder:
         self._large_changes = large_changes
         self._checkpoint_every = checkpoint_every
         self._rows_since_base, self._seconds_since_base = replayed
-        """What the steps since the last checkpoint took in, and how long they worked."""
+        """What the steps since the last checkpoint took in, and the processor seconds that they worked."""
         self._journal = Journal()
         self._changes = StepChanges(executor, is_begun=log.last.step > 0)
         self._changelogs = Changelogs(executor, log.base.id, self._changes)

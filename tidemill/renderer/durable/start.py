@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import attrs
@@ -143,15 +143,14 @@ def open_state(
                 warn_of_unknown(str(log.folder), f"{node.where}: the function", unsure)
         log.begin(graph, description, keep, passes, now.listing, changes=changes)
         start = perf_counter()
-        rows = _recover(log, state, migration)
-        seconds = perf_counter() - start
+        rows, worked = _recover(log, state, migration)
         if log.last.number:
-            said = log.folder, log.last.step, log.steps_since_base, rows, seconds
+            said = log.folder, log.last.step, log.steps_since_base, rows, perf_counter() - start
             _LOG.info("%s: goes on after step %s; %s steps of %s updates were repeated, in %.3f s", *said)
         else:
             _LOG.info("%s: a new state is begun", log.folder)
         parts = log, executor, frontiers, spill_store, state.large_changes
-        recorder = StepRecorder(*parts, checkpoint_every=checkpoint_every, replayed=(rows, seconds))
+        recorder = StepRecorder(*parts, checkpoint_every=checkpoint_every, replayed=(rows, worked))
         if migration is not None:
             _commit(migration, log, recorder)
             changed = f"{len(now.keys) - len(migration.places)} operators are new"
@@ -289,8 +288,8 @@ def _restored(state: State, saved: Saved) -> State:
     return attrs.evolve(state, steps=saved.steps, sources=saved.sources)
 
 
-def _recover(log: StepLog, state: State, migration: Migration | None) -> int:
-    """Bring state to where the log ends, and return how many rows were queued again for that."""
+def _recover(log: StepLog, state: State, migration: Migration | None) -> tuple[int, float]:
+    """Bring state to where the log ends; return how many rows were queued again, and the processor seconds it took."""
     spill_store, inputs = state.spill_store, state.executor.graph.inputs
     saved = log.checkpoint_content()
     if migration is not None:
@@ -308,7 +307,7 @@ def _recover(log: StepLog, state: State, migration: Migration | None) -> int:
     if log.is_checkpointed and migration is None:  # else steps to come refer to files that nothing else does
         spill_store.may_sweep = True
         spill_store.sweep()
-    rows = 0
+    rows, began = 0, process_time()
     for step, header, arrays in log.records():
         try:
             _replay(state, header, arrays)
@@ -326,13 +325,14 @@ def _recover(log: StepLog, state: State, migration: Migration | None) -> int:
         rows += sum(event["rows"] for event in header["events"])
         spill_store.make_room()
         state.executor.tidy()
+    worked = process_time() - began
     if migration is None:  # else what the state was is needed until it is committed
         spill_store.may_sweep = True
     if log.last.step:  # else what is complete from the start was not read by anybody
         for operator in state.executor.compiled.outputs.values():
             operator.forget_unread()
         state.frontiers.begin_reading()
-    return rows
+    return rows, worked
 
 
 def _replay(state: State, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:

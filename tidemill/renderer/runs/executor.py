@@ -144,7 +144,7 @@ class Recorder(Protocol):
     ) -> None:
         """Write down the step at hand, which brings the inputs to these frontiers, or raise: then it is not there.
 
-        It worked for so many seconds.
+        It worked for so many processor seconds.
 
         With the last batch of each source; what was queued for it where it is replayable, and else the whole state.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, Final
 
 from tidemill.dataflow.nodes import Input
@@ -183,10 +183,10 @@ class Stepper:
     def _take(self, move: Move) -> None:
         executor = self.executor
         try:
-            began = perf_counter()
+            began = process_time()
             with let_through():
                 self._work(move)
-                seconds = perf_counter() - began
+                seconds = process_time() - began
                 changes = self.subscriptions.collect() if self.subscriptions.windows else None
             if self._recorder is not None:
                 sources = self._sources | self._delivered
