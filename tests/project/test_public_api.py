@@ -21,7 +21,7 @@ def test_nothing_is_lost():
 
 def test_what_is_new_is_listed():
     new = sorted(set(public_api()) - set(LISTED))
-    assert new == [], "list it: python tests/lib/support/public_api.py > tests/project/public_api.txt"
+    assert new == [], "list it: PYTHONPATH=tests/lib python -m support.public_api > tests/project/public_api.txt"
 
 
 def hinted():
