@@ -68,11 +68,10 @@ def _float_text(value: float) -> str:
     """Return Java's text of a double, which is Spark's: an exponent below 0.001 and from ten million on."""
     if not math.isfinite(value):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)]
+    if value == 0 or 1e-3 <= abs(value) < 1e7:  # noqa: PLR2004 - Java's limits; repr has an exponent below 1e-4 only
+        return repr(value)
     sign, digits, exponent = decimal.Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int)
-    if value == 0 or 1e-3 <= abs(value) < 1e7:  # noqa: PLR2004 - Java's limits
-        text = f"{decimal.Decimal(repr(value)):f}"
-        return text if "." in text else text + ".0"
     mantissa = "".join(map(str, digits))
     return f"{'-' * sign}{mantissa[0]}.{mantissa[1:] or '0'}E{exponent + len(digits) - 1}"
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.operators import modulo, number, remainder, unless_by
 from tidemill.expressions.functions.registry import Function, Signature, always, bounded, fixed, floats, never
-from tidemill.expressions.functions.values import OVERFLOW, FailureError, exact
+from tidemill.expressions.functions.values import OVERFLOW, FailureError, exact, to_places
 from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, MAX_DECIMAL_PRECISION, NULL, DType
 
 _MOST_PLACES: Final = 300
@@ -57,9 +57,7 @@ def _rounded_to(value: Any, places: int) -> Any:
     digits = decimal.Decimal(repr(value) if isinstance(value, float) else value)
     _, _, exponent = digits.as_tuple()
     if isinstance(exponent, int) and places < -exponent:
-        with decimal.localcontext(prec=1000):
-            unit = decimal.Decimal(1).scaleb(min(-places, 500))
-            digits = digits.quantize(unit, decimal.ROUND_HALF_UP)
+        digits = to_places(digits, min(-places, 500))
     if isinstance(value, decimal.Decimal):
         return digits
     return int(digits) if isinstance(value, int) else float(digits) + 0.0  # never -0.0

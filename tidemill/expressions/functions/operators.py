@@ -174,7 +174,7 @@ def _int_quotient(a: Any, b: Any) -> int:
     if b == 0:
         raise FailureError(ZERO)
     if isinstance(a, decimal.Decimal):
-        return int(a / b)
+        return int(a // b)
     quotient: int = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
 

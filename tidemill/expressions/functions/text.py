@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -79,7 +80,7 @@ def _repeated(text: str, times: int) -> str:
 def _locate(part: str, text: str, start: int) -> int:
     if start <= 0:
         return 0
-    return next((i + 1 for i in range(start - 1, len(text)) if text.startswith(part, i)), 0) if part else 1
+    return text.find(part, start - 1) + 1 if part else 1
 
 
 def _split_part(text: str, delimiter: str, number: int) -> str:
@@ -89,8 +90,13 @@ def _split_part(text: str, delimiter: str, number: int) -> str:
 
 
 def _translate(text: str, characters: str, replacements: str) -> str:
-    places = [(c, characters.find(c)) for c in text]
-    return "".join(c if i < 0 else replacements[i : i + 1] for c, i in places)
+    return text.translate(_translations(characters, replacements))
+
+
+@functools.lru_cache(maxsize=256)
+def _translations(characters: str, replacements: str) -> dict[int, str]:
+    """Return what each character becomes; of one that is there twice the first place counts."""
+    return {ord(c): replacements[i : i + 1] for i, c in reversed(list(enumerate(characters)))}
 
 
 TEXT: Final = (

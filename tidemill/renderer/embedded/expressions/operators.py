@@ -15,7 +15,7 @@ from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.types import DATE, FLOAT64, INT64, TIMESTAMP, DType
 from tidemill.renderer.embedded.expressions.dates import move_rule
-from tidemill.renderer.embedded.expressions.decimals import by_row, decimal_rule
+from tidemill.renderer.embedded.expressions.decimals import decimal_rule
 from tidemill.renderer.embedded.expressions.kernels import (
     FALSE,
     NO_BOOL,
@@ -31,6 +31,7 @@ from tidemill.renderer.embedded.expressions.kernels import (
     with_nulls,
 )
 from tidemill.renderer.embedded.expressions.lists import NESTED_COMPARISON
+from tidemill.renderer.embedded.expressions.python_rule import python_rule
 
 _if_else = kernel("if_else")
 _coalesce = kernel("coalesce")
@@ -210,14 +211,13 @@ def _not_reserved(bound: BoundCall, compute: Apply) -> Apply:
 
 def _divide_rule(bound: BoundCall) -> Apply:
     if bound.args[0].dtype.is_decimal:
-        rule = by_row(bound)
-        return checked(bound, _not_reserved(bound, rule) if bound.dtype == INT64 else rule)
+        return python_rule(bound)
     return checked(bound, _divide)
 
 
 def _floor_divide(bound: BoundCall) -> Apply:
     if bound.args[0].dtype.is_decimal:
-        return _divide_rule(bound)
+        return python_rule(bound)
 
     def apply(a: Any, b: Any) -> Any:
         quotient = _divide(a, b)
@@ -230,7 +230,7 @@ def _floor_divide(bound: BoundCall) -> Apply:
 
 def _modulo(bound: BoundCall) -> Apply:
     if bound.dtype.is_decimal:
-        return checked(bound, by_row(bound))
+        return python_rule(bound)
     positive = bound.function == "pmod"
     if bound.dtype == FLOAT64:
         return checked(bound, lambda a, b: _float_modulo(a, b, positive=positive))
