@@ -68,10 +68,8 @@ def _within(operate: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 _TAKEN: Final = "intervals, timestamps or times of day"
 
 DURATIONS: Final = (
-    Function("interval_add", _sum, _TAKEN, "INTERVAL_ADD", can_fail=True,
-             python=lambda a, b: _within(operator.add, a, b)),
-    Function("interval_subtract", _difference, _TAKEN, "INTERVAL_SUBTRACT", can_fail=True,
-             python=lambda a, b: _within(_subtract, a, b)),
+    Function("interval_add", _sum, _TAKEN, can_fail=True, python=lambda a, b: _within(operator.add, a, b)),
+    Function("interval_subtract", _difference, _TAKEN, can_fail=True, python=lambda a, b: _within(_subtract, a, b)),
 )  # fmt: skip
 
 

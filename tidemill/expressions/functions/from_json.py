@@ -108,8 +108,8 @@ _READ: Final[dict[DType, Callable[[Any], Any]]] = {
 }  # fmt: skip
 
 FROM_JSON: Final = (
-    Function("from_json", _types, "a string and fields", "FROM_JSON", nullable=always, literals=(1,),
-             check=_complaint, refine=_refined, python=_from_json),
+    Function("from_json", _types, "a string and fields", nullable=always, literals=(1,), check=_complaint,
+             refine=_refined, python=_from_json),
 )  # fmt: skip
 
 

@@ -222,18 +222,17 @@ def _json(value: Any) -> str:
 _part = fixed(STRING, STRING, result=STRING)
 
 TEXT_FORMS: Final = (
-    Function("trim_of", _part, "a string and characters", "TRIM_OF", python=str.strip),
-    Function("ltrim_of", _part, "a string and characters", "LTRIM_OF", python=str.lstrip),
-    Function("rtrim_of", _part, "a string and characters", "RTRIM_OF", python=str.rstrip),
+    Function("trim_of", _part, "a string and characters", python=str.strip),
+    Function("ltrim_of", _part, "a string and characters", python=str.lstrip),
+    Function("rtrim_of", _part, "a string and characters", python=str.rstrip),
     Function("overlay", fixed(STRING, STRING, INT32, INT32, result=STRING),
-             "a string, another one, a place and a length", "OVERLAY", optional=(-1,), python=_overlaid),
+             "a string, another one, a place and a length", optional=(-1,), python=_overlaid),
     Function("substring_index", fixed(STRING, STRING, INT32, result=STRING), "a string, a delimiter and a number",
-             "SUBSTRING_INDEX", python=_up_to),
-    Function("format_string", _form_types, "a form and values", "FORMAT_STRING", nullable=never, literals=(0,),
-             check=_form_complaint, refine=_checked_form, aliases=("printf",), python=_formatted, by_types=True,
-             sees_null=True),
-    Function("get_json_object", _part, "a string and a path", "GET_JSON_OBJECT", nullable=always, literals=(1,),
-             check=_path_complaint, python=_json_at),
+             python=_up_to),
+    Function("format_string", _form_types, "a form and values", nullable=never, literals=(0,), check=_form_complaint,
+             refine=_checked_form, aliases=("printf",), python=_formatted, by_types=True, sees_null=True),
+    Function("get_json_object", _part, "a string and a path", nullable=always, literals=(1,), check=_path_complaint,
+             python=_json_at),
 )  # fmt: skip
 
 
