@@ -70,8 +70,7 @@ _FLOAT_COMPARISON: Final[dict[str, Apply]] = {
     "lt": lambda a, b: _invert(_float_ge(a, b)),
     "gt": lambda a, b: _invert(_float_ge(b, a)),
 }
-# Where the right side is a number, one kernel does: only `greater` and `greater_equal` have to be asked the other way.
-_FLOAT_NUMBER_COMPARISON: Final[dict[str, Apply]] = {
+COMPARISON: Final[dict[str, Apply]] = {
     "eq": _equal,
     "ne": kernel("not_equal"),
     "ge": lambda a, b: _invert(_less(a, b)),
@@ -95,14 +94,7 @@ def _comparisons(given: DType) -> dict[str, Apply]:
 
 
 def _comparison(bound: BoundCall, function: str = "") -> Apply:
-    name = function or bound.function
-    left, right = bound.args[0], bound.args[1]
-    if left.dtype.is_nested:
-        return NESTED_COMPARISON[name]
-    if left.dtype != FLOAT64:
-        return COMPARISON[name]
-    is_number = isinstance(right, BoundLiteral) and right.value is not None and not math.isnan(right.value)
-    return _FLOAT_NUMBER_COMPARISON[name] if is_number else _FLOAT_COMPARISON[name]
+    return _comparisons(bound.args[0].dtype)[function or bound.function]
 
 
 def _eq_null_safe(bound: BoundCall) -> Apply:
