@@ -56,9 +56,14 @@ def to_places(value: decimal.Decimal, exponent: int) -> decimal.Decimal:
 # Order: NaN equals itself and is greater than every number; lists go by their values.
 
 
-def row_order(row: Iterable[Any]) -> list[tuple[bool, bool, Any]]:
-    """Return the key by which rows are sorted: column by column, nulls first, NaN greatest."""
-    return [(False, False, False) if v is None else (True, *value_order(v)) for v in row]
+def row_order(row: Iterable[Any]) -> tuple[tuple[bool, bool, Any], ...]:
+    """Return the key by which rows are sorted: column by column, nulls first, NaN greatest.
+
+    >>> nan = float("nan")
+    >>> sorted([((1, 2),), ((1,),), (None,), ((nan,),), ((None, 3),), ((),)], key=row_order)
+    [(None,), ((),), ((None, 3),), ((1,),), ((1, 2),), ((nan,),)]
+    """
+    return tuple([(False, False, False) if v is None else (True, *value_order(v)) for v in row])
 
 
 def value_order(value: Any) -> tuple[bool, Any]:
