@@ -200,7 +200,7 @@ def _json_at(text: str, path: str) -> str | None:
             value = value.get(step) if isinstance(value, dict) else None
     if value is None:
         return None
-    found = str(value) if isinstance(value, str) else _json(value)
+    found = str(value) if isinstance(value, str) else json_text(value)
     return found if is_whole(found) else None
 
 
@@ -209,13 +209,17 @@ def is_whole(text: str) -> bool:
     return text.isascii() or not re.search(r"[\ud800-\udfff]", text)
 
 
-def _json(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """Return a value as JSON: numbers as they are written, floats as Java writes them."""
     if isinstance(value, _Number):
         return str(value)
+    if isinstance(value, float):
+        text: str = cast_value(value, FLOAT64, STRING)
+        return text if text[-1].isdigit() else f'"{text}"'
     if isinstance(value, list):
-        return f"[{','.join(map(_json, value))}]"
+        return f"[{','.join(map(json_text, value))}]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_json(k)}:{_json(v)}" for k, v in value.items()) + "}"
+        return "{" + ",".join(f"{json_text(k)}:{json_text(v)}" for k, v in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False)
 
 
