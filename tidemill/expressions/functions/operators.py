@@ -54,10 +54,6 @@ def _sum_type(a: DType, b: DType) -> tuple[int, int]:
     return max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale
 
 
-def _product_type(a: DType, b: DType) -> tuple[int, int]:
-    return a.precision + b.precision + 1, a.scale + b.scale
-
-
 def _quotient_type(a: DType, b: DType) -> tuple[int, int]:
     scale = max(6, a.scale + b.precision + 1)
     return a.precision - a.scale + b.scale + scale, scale
@@ -263,7 +259,11 @@ _WHOLE: Final = "two whole numbers (int32, int64)"
 _EXACT: Final = "two whole numbers or decimals"
 _SHIFT: Final = "a whole number (int32, int64) and a number of bits (int32)"
 _comparison = same(least=2, most=2, result=BOOL)
-_sum, _difference, _product = _arithmetic(_sum_type), _arithmetic(_sum_type), _arithmetic(_product_type)
+_sum, _difference, _product = (
+    _arithmetic(_sum_type),
+    _arithmetic(_sum_type),
+    _arithmetic(lambda a, b: (a.precision + b.precision + 1, a.scale + b.scale)),
+)
 
 OPERATORS: Final = (
     Function("add", either(_sum, _moved(back=False)), _MOVED, sql="+", operator="Add", can_fail=True,

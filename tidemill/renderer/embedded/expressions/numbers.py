@@ -33,10 +33,6 @@ _FLOAT64: Final = pa.float64()
 _ZERO: Final = arrow_scalar(0.0, _FLOAT64)
 
 
-def _abs(bound: BoundCall) -> Apply:
-    return checked(bound, kernel("abs_checked"))
-
-
 # Rounding.
 
 
@@ -116,12 +112,8 @@ def _power(_bound: BoundCall) -> Apply:
     return apply
 
 
-def _isnan(_bound: BoundCall) -> Apply:
-    return lambda value: pc.is_nan(value).fill_null(FALSE)
-
-
 NUMBER_RULES: Final[dict[str, Rule]] = {
-    "abs": _abs,
+    "abs": lambda bound: checked(bound, kernel("abs_checked")),
     "round": _round,
     "floor": _whole,
     "ceil": _whole,
@@ -131,5 +123,5 @@ NUMBER_RULES: Final[dict[str, Rule]] = {
     "log10": _logarithm("log10"),
     "log2": _logarithm("log2"),
     "power": _power,
-    "isnan": _isnan,
+    "isnan": lambda _bound: lambda value: pc.is_nan(value).fill_null(FALSE),
 }

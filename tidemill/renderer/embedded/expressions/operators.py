@@ -257,10 +257,6 @@ def _numbers(value: Any) -> Any:
     return value.as_py() if value.is_valid else math.nan
 
 
-def _negate(bound: BoundCall) -> Apply:
-    return checked(bound, kernel("negate_checked"))
-
-
 # Bits.
 
 
@@ -294,7 +290,7 @@ OPERATOR_RULES: Final[dict[str, Rule]] = {
     "floor_divide": _floor_divide,
     "modulo": _modulo,
     "pmod": _modulo,
-    "negate": _negate,
+    "negate": lambda bound: checked(bound, kernel("negate_checked")),
     **dict.fromkeys(COMPARISON, _comparison),
     "eq_null_safe": _eq_null_safe,
     "in": _in,
