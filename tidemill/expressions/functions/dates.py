@@ -10,7 +10,6 @@ from typing import Any, Final
 from tidemill.errors import SchemaError, brief
 from tidemill.expressions.expr import Cast, Expr, Literal, call, operand
 from tidemill.expressions.functions.date_values import (
-    DAY_MICROS,
     EPOCH,
     after_epoch,
     date_of,
@@ -25,7 +24,7 @@ from tidemill.expressions.functions.date_values import (
     whole_units,
 )
 from tidemill.expressions.functions.registry import Function, Signature, either, fixed
-from tidemill.expressions.intervals import MONTHS, UNITS, Interval, sum_of, unit_of
+from tidemill.expressions.intervals import DAY_MICROSECONDS, MONTHS, UNITS, Interval, sum_of, unit_of
 from tidemill.expressions.types import DATE, INT32, INT64, INTERVAL, STRING, TIME, TIMESTAMP, DType, decimal_type
 
 
@@ -71,7 +70,7 @@ def _clock_part(name: str) -> Callable[[Any], int]:
     def part(value: Any) -> int:
         if not isinstance(value, dt.timedelta):
             return int(getattr(value, name))
-        days, rest = divmod(abs(whole_micros(value)), DAY_MICROS)
+        days, rest = divmod(abs(whole_micros(value)), DAY_MICROSECONDS)
         size = days if name == "day" else int(getattr(time_of(rest), name))
         return -size if value < dt.timedelta() else size
 

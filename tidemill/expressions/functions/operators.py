@@ -250,6 +250,10 @@ def _signed(pattern: int, whole: int) -> int:
     return pattern - whole if pattern >= whole // 2 else pattern
 
 
+OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+"""Which comparison is true where another one is false."""
+MIRRORED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+"""Which comparison is another one with its operands the other way round."""
 _OF_INTERVALS: Final = {"add": "interval_add", "subtract": "interval_subtract"}
 SIGNS: Final = frozenset("&|~") | set(_OF_INTERVALS)
 

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from tidemill.boundary.arrow_arrays import truths_of
 from tidemill.expressions.bound import BoundCall
-from tidemill.expressions.intervals import DAYS, MICROSECONDS, MONTHS, UNITS
+from tidemill.expressions.functions.date_values import EPOCH
+from tidemill.expressions.intervals import DAY_MICROSECONDS, DAYS, MICROSECONDS, MONTHS, UNITS
 from tidemill.expressions.types import DATE, INTERVAL, TIMESTAMP, DType
 from tidemill.renderer.embedded.expressions.kernels import (
     Apply,
@@ -25,10 +26,9 @@ from tidemill.renderer.embedded.expressions.kernels import (
 )
 from tidemill.renderer.embedded.expressions.python_rule import python_rule
 
-_EPOCH: Final = dt.date(1970, 1, 1)
-_FIRST_DAY: Final = (dt.date.min - _EPOCH).days
-_LAST_DAY: Final = (dt.date.max - _EPOCH).days
-_DAY: Final = 86_400_000_000
+_FIRST_DAY: Final = (dt.date.min - EPOCH.date()).days
+_LAST_DAY: Final = (dt.date.max - EPOCH.date()).days
+_DAY: Final = DAY_MICROSECONDS
 _BEYOND: Final = "the result is not in the years 1 to 9999"
 _LIMITS: Final = {DATE: (_FIRST_DAY, _LAST_DAY), TIMESTAMP: (_FIRST_DAY * _DAY, (_LAST_DAY + 1) * _DAY - 1)}
 
