@@ -87,5 +87,5 @@ def _exact_list(value: list[Any] | None, depth: int, plain: Any) -> npt.NDArray[
 def list_ranks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a number for each list of a column, in the order of the lists, the same for equal ones; NULL for NULL."""
     keys = [None if v is None else value_order(plain(v)) for v in column.to_pylist()]
-    places = {key: place for place, key in enumerate(sorted(set(keys) - {None}))}
-    return pa.array([places[k] if k is not None else None for k in keys], pa.int64())
+    places = {key: place for place, key in enumerate(sorted({k for k in keys if k is not None}))}
+    return pa.array([None if k is None else places[k] for k in keys], pa.int64())

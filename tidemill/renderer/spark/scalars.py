@@ -94,7 +94,7 @@ def _has(call: BoundCall) -> bool:  # noqa: PLR0911 - one line a difference
     if call.function == "int_divide" and given.is_decimal:
         return given.precision - given.scale + call.args[1].dtype.scale <= _COMPACT  # else Spark's int64 goes round
     if call.function == "like" and isinstance(pattern := call.args[1], BoundLiteral):
-        return pattern.value.count("%") <= _WILDCARDS
+        return bool(pattern.value.count("%") <= _WILDCARDS)
     return call.function in NATIVE
 
 

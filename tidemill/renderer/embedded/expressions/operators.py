@@ -73,14 +73,6 @@ _FLOAT_COMPARISON: Final[dict[str, Apply]] = {
 COMPARISON: Final[dict[str, Apply]] = {
     "eq": _equal,
     "ne": kernel("not_equal"),
-    "ge": lambda a, b: _invert(_less(a, b)),
-    "le": _less_equal,
-    "lt": _less,
-    "gt": lambda a, b: _invert(_less_equal(a, b)),
-}
-COMPARISON: Final[dict[str, Apply]] = {
-    "eq": _equal,
-    "ne": kernel("not_equal"),
     "ge": _greater_equal,
     "le": _less_equal,
     "lt": _less,
