@@ -156,13 +156,18 @@ function wishesOf(row, above, below) {
     let [total, weight] = [0, 0];
     for (const joins of [...(above ? [e.above] : []), ...(below ? [e.below] : [])]) {
       for (const [other, there, here] of joins) {
-        const w = e.isBend && other.isBend ? 6 : 1;
+        const w = e.isBend && other.isBend ? 6 : isLeaf(e) || isLeaf(other) ? 0.1 : 1;
         total += w * (other.center + there - here);
         weight += w;
       }
     }
     return weight ? [total / weight, weight] : [e.center, 0.01];
   });
+}
+
+// What nothing but one other is joined to comes along with that.
+function isLeaf(e) {
+  return e.above.length + e.below.length === 1;
 }
 
 // Put elements where the weighted squares of their distances from where they would like to be are least: neighbours
