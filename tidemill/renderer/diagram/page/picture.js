@@ -153,7 +153,7 @@ function picture(canvas, map, data, tree, told) {
   }
 
   function writeCount(id, { text, said, y }, scale) {
-    const size = round1(Math.max(LEAST_LETTERS, 11 * scale) / scale);
+    const size = Math.ceil((100 * Math.max(LEAST_LETTERS, 11 * scale)) / scale) / 100;
     set(text, { text: said, "font-size": size, y: round1(down ? y + 3 + size : y - 4) });
   }
 
@@ -200,7 +200,7 @@ function picture(canvas, map, data, tree, told) {
   }
 
   function place(element, text, x, y, size) {
-    set(element, text ? { text, x: round1(x), y: round1(y), "font-size": Math.round(size * 100) / 100 } : { text });
+    set(element, text ? { text, x: round1(x), y: round1(y), "font-size": Math.ceil(size * 100) / 100 } : { text });
   }
 
   // -- drawing --------------------------------------------------------------------------------------------------
@@ -421,8 +421,7 @@ function picture(canvas, map, data, tree, told) {
   function redraw() {
     isFresh = false;
     isDense = false;
-    draw();
-    views.moveTo(views.fitted(READABLE, firstBoxes()));
+    drawFitted();
   }
 
   // Open as much as can be read in this window, in boxes as large as there is room for.
@@ -432,10 +431,14 @@ function picture(canvas, map, data, tree, told) {
     tree.openUpTo(MOST_BOXES, isRoom);
     isDense = false;
     isDense = !isRoom();
-    draw();
-    written = 0;
-    views.moveTo(views.fitted(READABLE, firstBoxes()));
+    drawFitted();
     isFresh = true;
+  }
+
+  function drawFitted() {
+    draw();
+    written = 0; // so that letters are as they should be at this scale
+    views.moveTo(views.fitted(READABLE, firstBoxes()));
   }
 
   // Where the flow begins.
