@@ -84,7 +84,7 @@ def opened(page: Any, url: str) -> None:
         except Exception:  # noqa: BLE001 - the server is not there yet
             page.wait_for_timeout(1000)
     page.locator(".jp-CodeCell").nth(1).wait_for(timeout=300_000)
-    page.locator("[data-status=idle]").first.wait_for(timeout=300_000)
+    page.get_by_text("(ipykernel) | Idle").wait_for(timeout=300_000)
     page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
     page.locator(".tidemill .operator").first.wait_for(timeout=300_000)

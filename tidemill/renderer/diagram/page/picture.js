@@ -116,7 +116,7 @@ function picture(canvas, map, data, tree, told) {
     if (tree.isChip(id)) return { width: Math.round(Math.min(WIDEST, widthOf(titleOf(id), LEAST_LETTERS / READABLE) + 24)), height: 23, label };
     const [title, ...others] = linesOf(id, painted?.figuresOf(id));
     const below = isDense ? 70 : Math.min(180, Math.max(hasFigures ? 130 : 100, ...others.map((t) => widthOf(t, 11) + 20)));
-    const wide = widthOf(title, LEAST_LETTERS / READABLE, true) + 24;
+    const wide = widthOf(title, LEAST_LETTERS / (READABLE - 0.03), true) + 24; // a little further out, too
     return { width: Math.round(Math.max(below, Math.min(WIDEST, wide))), height: isDense ? 36 : 68, label };
   }
 
@@ -361,7 +361,7 @@ function picture(canvas, map, data, tree, told) {
       const figures = moment.figuresOf(id);
       if (box.figures === figures) continue;
       box.figures = figures;
-      set(box.group, { "aria-label": `${groups.has(id) ? "closed box " : ""}${titleOf(id)}, ${figures}` });
+      set(box.group, { "aria-label": [`${groups.has(id) ? "closed box " : ""}${titleOf(id)}`, figures].filter(Boolean).join(", ") });
       box.scale = -1; // to be written anew
     }
     let alive = 0;
