@@ -1,6 +1,7 @@
-"""Take the picture of the explorer in JupyterLab, light and dark: ``python docs/screenshots_jupyter.py``, with both it and Chromium.
+"""Take the picture of the explorer in JupyterLab, light and dark: ``python docs/screenshots_jupyter.py``.
 
-A server of its own runs a notebook; what is in the picture are what a user sees after a few clicks.
+Needs JupyterLab beside tidemill's notebook extra, and Chromium. A server of its own runs a notebook; in the picture is
+what a user sees after a few clicks.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from playwright.sync_api import sync_playwright
 
 DOCS: Final = Path(__file__).parent
 CELLS: Final = (
-    '''import tidemill as tm
+    """import tidemill as tm
 
 flow = tm.Dataflow("routes")
 flights = flow.input("flights", {"origin": "string", "dest": "string"})
@@ -37,7 +38,7 @@ run.insert("flights", [("JFK", "LAX"), ("LAX", "SFO"), ("BOS", "JFK")])
 run.insert("start", [("JFK",)])
 run.advance()
 run.delete("flights", [("LAX", "SFO")])
-run.advance()''',
+run.advance()""",
     "run.explore()",
 )
 WIDTH, HEIGHT = 980, 860
@@ -45,7 +46,7 @@ WIDTH, HEIGHT = 980, 860
 
 def notebook() -> dict[str, Any]:
     """Return the notebook, without outputs."""
-    cells = [
+    cells: list[dict[str, Any]] = [
         {"cell_type": "code", "id": f"cell-{i}", "metadata": {}, "source": text, "outputs": [], "execution_count": None}
         for i, text in enumerate(CELLS)
     ]
@@ -63,7 +64,7 @@ def started(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
     quiet = folder / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     quiet.parent.mkdir(parents=True)
     quiet.write_text('{"fetchNews": "false", "checkForUpdates": false, "doNotDisturbMode": true}', encoding="utf-8")
-    server = subprocess.Popen(
+    server = subprocess.Popen(  # noqa: S603 - JupyterLab's own server
         [
             sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser",
             "--IdentityProvider.token=", f"--ServerApp.port={port}", f"--ServerApp.root_dir={folder}",
@@ -115,9 +116,7 @@ def main() -> None:
             shown.locator(".operator", has_text="reachable").first.click()
             shown.get_by_role("heading", name="Records").first.wait_for()
             pictures = [seen(page, f"JupyterLab {theme}") for theme in ("Light", "Dark")]
-            images = "".join(
-                f'<img src="data:image/png;base64,{base64.b64encode(one).decode()}">' for one in pictures
-            )
+            images = "".join(f'<img src="data:image/png;base64,{base64.b64encode(one).decode()}">' for one in pictures)
             both = browser.new_page(viewport={"width": 2 * WIDTH + 12, "height": HEIGHT})
             both.set_content(f'<body style="margin: 0; display: flex; gap: 12px; background: #fff">{images}')
             both.screenshot(path=DOCS / "pictures" / "explorer-jupyter.png")

@@ -29,7 +29,7 @@ GroupKind: TypeAlias = Literal["flow", "loop", "function", "block", "statement",
 MOST: Final = 40
 """Boxes that one box holds at most, where operators and loops may be put together."""
 _AT_ONCE: Final = 16
-"""Up to so many they are not put together by place alone: where the explorer has room, it shows parts without borders."""
+"""Up to so many they are not put together by place alone; where the explorer has room, such parts have no borders."""
 _PARTS: Final = 16
 """Into how many a box is divided where nothing else is known, at most."""
 _TRIED: Final = 4
