@@ -557,3 +557,10 @@ def test_figures_are_never_cut(chromium, tmp_path):
     held = [text for text in seen if "1,37" in text or "2,74" in text or "held" in text]
     assert held
     assert all(re.fullmatch(r"[\d.,K]+ held( · [\d.]+ m?s)?", text) for text in held), held
+
+
+def test_what_tells_boxes_of_one_name_apart_is_not_cut(chromium, tmp_path):
+    opened = Opened(chromium, large(1000).start().to_html(), tmp_path, (1280, 800))
+    names = [t for t in opened.page.locator(".operator text.name").all_text_contents() if t]
+    assert any("…" in name for name in names)
+    assert len(names) == len(set(names))

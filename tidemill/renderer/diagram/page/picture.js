@@ -76,6 +76,14 @@ function picture(canvas, map, data, tree, told) {
     return most < 2 ? "" : `${letters.slice(0, most).join("").trimEnd()}…`;
   }
 
+  // As much of a title, with what tells it from others of its name.
+  function clippedTitle(title, size, room) {
+    const apart = title.match(/ [#:]\d+$/)?.[0] ?? "";
+    if (widthOf(title, size, true) <= room) return title;
+    const beginning = clipped(title.slice(0, title.length - apart.length), size, room - widthOf(apart, size, true), true);
+    return beginning && beginning + apart;
+  }
+
   function titleOf(id) {
     const group = groups.get(id);
     if (!group) {
@@ -160,7 +168,7 @@ function picture(canvas, map, data, tree, told) {
   // A title begins where its box does, and may be as long as most of that, or up to what enters beside it.
   function writeTitle(id, { text, rect, title, corner: { x, y }, width: whole, room }, scale) {
     const size = Math.max(LEAST_LETTERS, 12 * scale);
-    const shown = clipped(title, size, room * scale - 14, true) || (whole * scale > 60 ? title[0] : "");
+    const shown = clippedTitle(title, size, room * scale - 14) || (whole * scale > 60 ? title[0] : "");
     set(rect, { visibility: shown ? "visible" : "hidden" }); // where there is no room for a letter, a tab would only hide what is behind
     const [width, height] = [(widthOf(shown, size, true) + 14) / scale, (size + 6) / scale];
     set(rect, { x: round1(x), y: round1(y - height / 2), width: round1(width), height: round1(height) });
@@ -183,7 +191,8 @@ function picture(canvas, map, data, tree, told) {
     for (let i = 0; i < Math.max(fits, box.texts.length); i++) {
       const size = i ? small : big;
       const beside = i === fits - 1 ? ofSigns : 0;
-      const text = i < fits ? clipped(lines[i], size, wide - 10 - beside, !i && !tree.isChip(id)) : "";
+      const fit = i || tree.isChip(id) ? clipped : clippedTitle;
+      const text = i < fits ? fit(lines[i], size, wide - 10 - beside) : "";
       if (!box.texts[i]) box.texts[i] = make("text", { class: i ? "quiet" : tree.isChip(id) ? "chip" : "name", "text-anchor": "middle" }, box.group);
       place(box.texts[i], text, box.x + (box.width - beside / 2 / scale) / 2, y, size / scale);
       y += (small * 1.27) / scale;
