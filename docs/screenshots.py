@@ -153,7 +153,7 @@ def main() -> None:
         run = components()
         page = opened(run, 1200, 900)
         loops = "[...explorer.tree.groups.values()].filter(g => g.kind === 'loop' && !explorer.tree.open.has(g.id))"
-        page.evaluate(f"for (const g of {loops}) explorer.toggle(g.id)")
+        page.evaluate(f"for (const g of {loops}) explorer.toggle(g.id); explorer.picture.redraw()")
         choose(page, run, "Join", "explorer.goTo(1, 5); explorer.picture.zoom(0.75 / explorer.picture.scale())")
         page.screenshot(path=PICTURES / "explorer.png")
         page = opened(stuck(), 1200, 700)

@@ -36,7 +36,7 @@ else:
     explorer = Late("tidemill.notebook.explorer")
     nx = Late("networkx")
     moves = Late("tidemill.renderer.durable.migration_plan")
-    ps = Late("pyspark.sql")
+    ps = Late("pyspark.sql", "tidemill[spark]")
     scene = Late("tidemill.renderer.diagram.scene")
     svg = Late("tidemill.renderer.diagram.svg")
 

@@ -1,5 +1,7 @@
 """What a reader sees of the explorer: boxes that open, letters that can be read, what has work, lists, times."""
 
+import re
+
 import pytest
 from support.browser import Opened, browser
 from support.pictures import FLOWS, boxes_of, inside, joins, large, overlap, overlapping, random_flow, ways_of
@@ -141,6 +143,7 @@ def test_nearer_there_is_more_to_read_of_a_box(chromium, tmp_path):
     seen = []
     for _ in range(9):
         opened.keys("+")
+        opened.page.evaluate(f"explorer.reveal({group(opened, 'left join dim0')})")
         seen.append(len(lines()))
     assert seen == sorted(seen)
     assert len(set(seen)) > 2
@@ -522,3 +525,42 @@ def test_the_legend_stays_as_it_is_put_from_time_to_time(chromium, tmp_path):
     opened.page.locator(".legend summary").click()
     opened.page.evaluate("explorer.goTo(0)")
     assert not opened.page.locator(".legend .swatch").first.is_visible()
+
+
+@pytest.mark.parametrize(("size", "least"), [((360, 740), 5), ((800, 700), 10), ((1280, 800), 26), ((1920, 1080), 26)])
+def test_what_is_open_at_first_can_be_read_is_seen_and_uses_the_room(chromium, tmp_path, size, least):
+    opened = Opened(chromium, joins(12).to_html(), tmp_path, size)
+    boxes = opened.rectangles(".operator > .body")
+    assert least <= len(boxes) <= 40
+    assert min(opened.page.evaluate(LETTERS)) > 10.99
+    canvas = opened.page.locator(".canvas").bounding_box()
+    for x, y, width, height in boxes:
+        assert canvas["x"] <= x <= x + width <= canvas["x"] + canvas["width"]
+        assert canvas["y"] <= y <= y + height <= canvas["y"] + canvas["height"]
+    assert opened.page.evaluate("explorer.picture.scale()") >= 0.48
+    assert opened.complaints == []
+
+
+def test_figures_are_never_cut(chromium, tmp_path):
+    flow = tm.Dataflow("counts")
+    x = flow.input("x", {"k": "int64"})
+    for i in range(8):
+        flow.output(f"o{i}", x.group_by("k").agg(n=tm.count()).join(x, on="k"))
+    run = flow.start()
+    run.insert("x", [(k,) for k in range(1370)])
+    run.advance()
+    opened = Opened(chromium, run.to_html(), tmp_path, (1000, 600))
+    seen = set()
+    for key in ("-",) * 4 + ("+",) * 10:
+        opened.keys(key)
+        seen |= set(opened.page.locator(".operator text.quiet").all_text_contents())
+    held = [text for text in seen if "1,37" in text or "2,74" in text or "held" in text]
+    assert held
+    assert all(re.fullmatch(r"[\d.,K]+ held( · [\d.]+ m?s)?", text) for text in held), held
+
+
+def test_what_tells_boxes_of_one_name_apart_is_not_cut(chromium, tmp_path):
+    opened = Opened(chromium, large(1000).start().to_html(), tmp_path, (1280, 800))
+    names = [t for t in opened.page.locator(".operator text.name").all_text_contents() if t]
+    assert any("…" in name for name in names)
+    assert len(names) == len(set(names))

@@ -495,7 +495,7 @@ def test_every_function_is_in_both_evaluators_and_in_the_random_trees() -> None:
 @pytest.mark.parametrize(
     ("function", "wrong", "text"),
     [("and", "and", "p AND q"), ("lt", "le", "i < j"), ("add", "subtract", "i + j"), ("is_null", "not", "p IS NULL"),
-     ("least", "greatest", "LEAST(f, g)"), ("modulo", "divide", "f % g"), ("upper", "lower", "UPPER(s)")],
+     ("least", "greatest", "LEAST(f, g)"), ("modulo", "divide", "f % g"), ("upper", "reverse", "UPPER(s)")],
 )  # fmt: skip
 def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch, function: str, wrong: str, text: str) -> None:
     rules = scalar.RULES

@@ -1,6 +1,7 @@
 """The tables and pictures in docs are what docs/generate.py makes of the code today."""
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,3 +29,21 @@ def test_the_picture_of_packages_is_up_to_date():
 
 def test_no_page_has_a_diagram_that_its_site_shows_as_text():
     assert [p for p in (ROOT / "docs").rglob("*.md") if "```mermaid" in p.read_text()] == []
+
+
+def test_commands_that_docs_and_tests_name_start_where_they_say():
+    written = [p for d in ("docs", "tests", "benchmarks") for p in (ROOT / d).rglob("*") if p.suffix in {".md", ".py"}]
+    lines = [line for path in [*written, *ROOT.glob("*.md")] for line in path.read_text().splitlines()]
+    commands = {
+        c
+        for line in lines
+        for c in re.findall(r"(PYTHONPATH=tests/lib )?python (?:-m )?(support\.\w+|tests/[\w/]+\.py)", line)
+    }
+    assert len(commands) >= 9
+    for path_is_set, named in commands:
+        script = ROOT / "tests/lib" / f"{named.replace('.', '/')}.py" if named.startswith("support.") else ROOT / named
+        text = script.read_text()
+        assert '__name__ == "__main__"' in text, f"{named} is no command"
+        assert path_is_set or not re.search(r"^\s*(from|import) support\b", text, re.MULTILINE), (
+            f"{named} needs tests/lib"
+        )

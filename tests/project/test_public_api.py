@@ -11,6 +11,7 @@ import pytest
 from support.public_api import BETWEEN_LAYERS, held, public_api
 
 import tidemill as tm
+from tidemill.late import Late
 
 LISTED = Path(__file__).with_name("public_api.txt").read_text().splitlines()
 
@@ -21,7 +22,7 @@ def test_nothing_is_lost():
 
 def test_what_is_new_is_listed():
     new = sorted(set(public_api()) - set(LISTED))
-    assert new == [], "list it: python tests/lib/support/public_api.py > tests/project/public_api.txt"
+    assert new == [], "list it: PYTHONPATH=tests/lib python -m support.public_api > tests/project/public_api.txt"
 
 
 def hinted():
@@ -43,6 +44,23 @@ def test_hints_of_all_that_is_public_are_resolved():
     assert hints["Run.why"]["return"] is tm.Why
     assert hints["Dataflow.sql"]["tables"] == Mapping[str, tm.Collection] | None
     assert len(hints) > 300
+    for name in tm.__all__:
+        if inspect.isclass(getattr(tm, name)):
+            typing.get_type_hints(getattr(tm, name).__init__)
+    assert typing.get_type_hints(tm.DType.__init__)["element"] == tm.DType | None
+
+
+def test_without_an_optional_package_what_is_of_it_is_not_there_and_hints_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    advice = r"needs pyspark(\.sql)?, which is not installed: pip install 'tidemill\[spark\]'"
+    assert not hasattr(inspect.getmodule(tm.Dataflow).ps, "SparkSession")
+    with pytest.raises(AttributeError, match=advice):
+        typing.get_type_hints(tm.Dataflow.explain)
+    with pytest.raises(AttributeError, match=r"needs not_there, which is not installed: pip install 'not_there'"):
+        Late("not_there.at_all").anything  # noqa: B018 - to ask is what is tried
+    missing = [name for name in dir(tm) if not hasattr(tm, name)]
+    assert missing == []
 
 
 OF_EXPRESSIONS = {"Aggregate", "Expr", "When", "WindowCall", "WindowFunction"}

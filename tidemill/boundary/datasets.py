@@ -83,7 +83,8 @@ def _filesystem(url: str, where: str) -> tuple[Any, str]:
     try:
         import fsspec  # noqa: PLC0415 - for those who have URLs
     except ImportError:
-        msg = f"{where}: {url!r} is a URL, which fsspec opens: pip install fsspec, and what it needs for {_scheme(url)}"
+        scheme = url.partition("://")[0]
+        msg = f"{where}: {url!r} is a URL, which fsspec opens: pip install fsspec, and what it needs for {scheme}"
         raise RowError(msg) from None
     try:
         filesystem, path = fsspec.core.url_to_fs(url)
@@ -91,7 +92,3 @@ def _filesystem(url: str, where: str) -> tuple[Any, str]:
         msg = f"{where}: {url!r} cannot be opened: {error}"
         raise RowError(msg) from error
     return filesystem, os.fspath(path)
-
-
-def _scheme(url: str) -> str:
-    return url.partition("://")[0]

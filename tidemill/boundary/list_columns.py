@@ -10,7 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tidemill.boundary.arrow_arrays import bool_array, numbers_of, plain_array
+from tidemill.boundary.values import plain
 from tidemill.errors import StepError
+from tidemill.expressions.functions.values import value_order
 from tidemill.expressions.types import DType, is_arrow_list
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
@@ -82,24 +84,8 @@ def _exact_list(value: list[Any] | None, depth: int, plain: Any) -> npt.NDArray[
     return found
 
 
-def list_key(value: Any) -> tuple[Any, ...]:
-    """Return what sorts as a value of a column does: NULL first, NaN last, lists and structs by their values.
-
-    >>> nan = float("nan")
-    >>> sorted([(1, 2), (1,), None, (nan,), (None, 3), ()], key=list_key)
-    [None, (), (None, 3), (1,), (1, 2), (nan,)]
-    """
-    if value is None:
-        return (0,)
-    if isinstance(value, (tuple, list)):
-        return 1, tuple(map(list_key, value))
-    if isinstance(value, dict):
-        return 1, tuple(map(list_key, value.values()))
-    return (2,) if value != value else (1, value)  # noqa: PLR0124 - NaN
-
-
 def list_ranks(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a number for each list of a column, in the order of the lists, the same for equal ones; NULL for NULL."""
-    keys = [list_key(v) for v in column.to_pylist()]
-    places = {key: place for place, key in enumerate(sorted(set(keys)))}
-    return pa.array([places[k] if k != (0,) else None for k in keys], pa.int64())
+    keys = [None if v is None else value_order(plain(v)) for v in column.to_pylist()]
+    places = {key: place for place, key in enumerate(sorted({k for k in keys if k is not None}))}
+    return pa.array([None if k is None else places[k] for k in keys], pa.int64())

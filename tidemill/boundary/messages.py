@@ -18,6 +18,7 @@ import attrs
 from tidemill.boundary.feeds import OPS
 from tidemill.boundary.rows import checked_rows
 from tidemill.errors import RowError, brief
+from tidemill.expressions.functions.date_values import EPOCH
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import STRING, DType
 
@@ -36,7 +37,6 @@ _PER_SECOND: Final = {
     "io.debezium.time.NanoTime": 10**9,
 }
 """Units of a second, by what Debezium's schemas call a moment."""
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps are wall time
 _MICROS: Final = 10**6
 
 Types: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -298,7 +298,7 @@ def _as(given: Any, dtype: DType, said: Mapping[str, Any]) -> Any:
 def _date(given: Any, _said: Mapping[str, Any]) -> Any:
     if isinstance(given, str):
         return dt.date.fromisoformat(given)
-    return _EPOCH.date() + dt.timedelta(days=given) if _is_number(given) else given
+    return EPOCH.date() + dt.timedelta(days=given) if _is_number(given) else given
 
 
 def _is_number(given: Any) -> bool:
@@ -323,7 +323,7 @@ def _moment(given: Any, said: Mapping[str, Any]) -> Any:
     if rest:
         msg = "timestamps have microseconds"
         raise ValueError(msg)
-    return _EPOCH + dt.timedelta(microseconds=micros)
+    return EPOCH + dt.timedelta(microseconds=micros)
 
 
 def _decimal(given: Any, said: Mapping[str, Any]) -> Any:

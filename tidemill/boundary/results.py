@@ -14,10 +14,11 @@ from tidemill.boundary.arrow_arrays import bool_array, int64_array, numbers_of, 
 from tidemill.boundary.feed_formats import FeedFormat, checked_format, written
 from tidemill.boundary.feeds import Fed, Keyed
 from tidemill.boundary.html import html_table, shown_line
-from tidemill.boundary.list_columns import exact_lists, list_key, list_ranks
-from tidemill.boundary.rows import python_rows
+from tidemill.boundary.list_columns import exact_lists, list_ranks
+from tidemill.boundary.rows import plain_values, python_rows
 from tidemill.dataflow.lattice import Antichain, Time, shown
 from tidemill.errors import EngineError, NegativeCountWarning, SchemaError
+from tidemill.expressions.functions.values import row_order
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import is_arrow_nested
 
@@ -440,7 +441,7 @@ def arrow_columns(schema: Schema, rows: Sequence[tuple[Any, ...]]) -> list[pa.Ar
 def _sort_keys(column: pa.ChunkedArray) -> list[Any]:
     """Return what sorts as Arrow sorts a column: NULL first, then NaN, then the values; lists and structs by theirs."""
     if is_arrow_nested(column.type):
-        return [list_key(v) for v in column.to_pylist()]
+        return [row_order((v,)) for v in plain_values(column)]
     if column.type in _NUMBERS:
         column = column.cast(_NUMBERS[column.type])
     values: list[Any] = column.to_pylist()

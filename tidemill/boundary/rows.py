@@ -125,7 +125,9 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         if not np.isnan(numbers).any():
             listed: list[Any] = (numbers + 0.0).tolist()
             return listed
-    return [canonical(v) for v in plain_values(column)] if _may_hold_floats(column.type) else plain_values(column)
+    values = plain_values(column)
+    may_hold_floats = pa.types.is_floating(column.type) or is_arrow_nested(column.type)
+    return [canonical(v) for v in values] if may_hold_floats else values
 
 
 def plain_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
@@ -134,10 +136,6 @@ def plain_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     t = column.type
     is_zoned = pa.types.is_timestamp(t) and t.tz is not None
     return [plain(v) for v in values] if is_zoned or is_arrow_nested(t) else values
-
-
-def _may_hold_floats(t: pa.DataType) -> bool:
-    return pa.types.is_floating(t) or is_arrow_nested(t)
 
 
 def _values(row: Any, names: tuple[str, ...], number: int, where: str) -> Iterable[Any]:

@@ -36,6 +36,9 @@ _HINTS: Final = {
     "semijoin(other, on=...)": ("semi_join", "leftsemi"),
     "antijoin(other, on=...)": ("anti_join", "leftanti"),
     "cross_join(other)": ("crossJoin", "product"),
+    "select(s=tm.sum('x').over(tm.Window.partition_by('k').order_by('t')))": (
+        "window", "over", "rolling", "expanding", "shift", "lag", "lead", "cumsum", "rank", "row_number",
+    ),
     "arrange_by(key), an index that joins share; nothing is computed twice": ("cache", "persist", "checkpoint"),
     _NO_ORDER: (
         "sort", "sort_values", "orderBy", "order_by", "arrange", "limit", "head", "tail", "take", "first", "last",

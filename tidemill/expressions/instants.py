@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tidemill.errors import SchemaError
 from tidemill.expressions.expr import Expr, Literal
+from tidemill.expressions.functions.date_values import EPOCH, whole_micros
 from tidemill.expressions.intervals import MONTHS, Interval, of_timedelta
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import DATE, INT32, INT64, TIMESTAMP, DType
@@ -14,7 +15,6 @@ from tidemill.expressions.types import DATE, INT32, INT64, TIMESTAMP, DType
 INSTANTS: Final = (INT64, INT32, DATE, TIMESTAMP)
 """The types whose values a watermark can be."""
 
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 _DAY: Final = dt.timedelta(days=1)
 _LEAST: Final = {"int64": -(2**63) + 1, "int32": -(2**31)}
@@ -28,9 +28,9 @@ def number_of(value: Any, dtype: DType) -> int:
     (10, 7)
     """
     if dtype == DATE:
-        return int(value.toordinal() - _EPOCH.toordinal())
+        return int(value.toordinal() - EPOCH.toordinal())
     if dtype == TIMESTAMP:
-        return int((value - _EPOCH) // _MICROSECOND)
+        return whole_micros(value)
     return int(value)
 
 
@@ -38,16 +38,16 @@ def value_of(number: int, dtype: DType) -> Any:
     """Return the value that a number stands for; the type's least one for lesser numbers."""
     number = max(number, least_number(dtype))
     if dtype == DATE:
-        return dt.date.fromordinal(number + _EPOCH.toordinal())
+        return dt.date.fromordinal(number + EPOCH.toordinal())
     if dtype == TIMESTAMP:
-        return _EPOCH + number * _MICROSECOND
+        return EPOCH + number * _MICROSECOND
     return number
 
 
 def least_number(dtype: DType) -> int:
     """Return the number of a type's least value."""
     if dtype in (DATE, TIMESTAMP):
-        return (dt.date.min.toordinal() - _EPOCH.toordinal()) * (1 if dtype == DATE else _DAY // _MICROSECOND)
+        return (dt.date.min.toordinal() - EPOCH.toordinal()) * (1 if dtype == DATE else _DAY // _MICROSECOND)
     return _LEAST[dtype.name]
 
 

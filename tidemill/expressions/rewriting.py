@@ -22,10 +22,11 @@ def can_fail(bound: Bound) -> bool:
     >>> [can_fail(bind(expr(text), schema)) for text in ("a + 1", "a = 1", "f + 1", "1 / f", "a % 2", "a % 0", "f / 2")]
     [True, False, False, True, False, True, False]
     """
-    return any(isinstance(part, BoundCall) and _itself_can_fail(part) for part in walk(bound))
+    return any(isinstance(part, BoundCall) and itself_can_fail(part) for part in walk(bound))
 
 
-def _itself_can_fail(call: BoundCall) -> bool:
+def itself_can_fail(call: BoundCall) -> bool:
+    """Return whether some row may be an error though none of the call's arguments is."""
     if call.function == "cast":
         return cast_can_fail(call.args[0].dtype, call.dtype)
     never = call.dtype == FLOAT64 and call.function in ("add", "subtract", "multiply", "negate", "abs")

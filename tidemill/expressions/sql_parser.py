@@ -105,15 +105,17 @@ def whole_call(this: Any) -> Any:
     return exp.Paren(this=this) if isinstance(this, exp.Anonymous) and this.expressions else this
 
 
+def with_own_syntax(grammar: Any) -> dict[str, Any]:
+    """Return the rules of the few calls that have a syntax of their own in a grammar."""
+    own = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
+    return {name: rule for name, rule in grammar.FUNCTION_PARSERS.items() if name in own}
+
+
 class _Syntax(_GRAMMAR):  # type: ignore[misc]
     """Spark's grammar; calls stay calls by name, but for the few that have a syntax of their own."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
-    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-        name: rule
-        for name, rule in _GRAMMAR.FUNCTION_PARSERS.items()
-        if name in ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
-    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = with_own_syntax(_GRAMMAR)
 
     def _parse_alias(self, this: Any, explicit: bool = False) -> Any:  # noqa: ARG002 - sqlglot's
         """Take a name after AS alone: of ``a > 1 b`` or ``v desc`` the last word is a mistake, and not a name."""

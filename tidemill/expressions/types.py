@@ -109,6 +109,8 @@ class DType:
         return _ARROW[self.name]
 
 
+DType.__init__.__globals__["DType"] = DType  # attrs writes it apart from this module, whose names its hints are of
+
 INT64: Final = DType("int64")
 INT32: Final = DType("int32")
 FLOAT64: Final = DType("float64")

@@ -18,6 +18,7 @@ from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.expr import Call, Cast, Expr, Literal, lit
 from tidemill.expressions.functions import FUNCTIONS, NULL
 from tidemill.expressions.functions.dates import extract
+from tidemill.expressions.functions.operators import MIRRORED, OPPOSITE
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.intervals import Interval
 from tidemill.expressions.recursion_guard import MAX_DEPTH, too_deep
@@ -40,8 +41,6 @@ QueryBinder = Callable[[exp.Expression, "Scope | None"], Relation]
 COMPARISONS: Final[dict[type, str]] = {
     exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge",
 }  # fmt: skip
-OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
-MIRRORED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 GROUPING: Final = "grouping"
 """The function of the registry that `grouping` stands for until the grouping sets are known: there is none."""
 _QUERIES: Final = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)

@@ -14,7 +14,7 @@ from sqlglot.dialects.dialect import Dialect as Grammar
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from tidemill.errors import SqlError
-from tidemill.expressions.sql_parser import whole_call
+from tidemill.expressions.sql_parser import whole_call, with_own_syntax
 
 SPAN: Final = "span"
 """Where a node begins and ends, in its meta data."""
@@ -24,8 +24,6 @@ ON_CLOSE: Final = "on close"
 """Whether a SELECT gives rows once their windows are closed, in its meta data."""
 COMMA: Final = "comma"
 """Whether a join is a comma in FROM, in its meta data."""
-_SPECIAL: Final = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM")
-"""Calls with a syntax of their own."""
 _MOST_LETTERS: Final = 5_000_000
 
 
@@ -272,7 +270,6 @@ class _Strict:
 @functools.cache
 def _grammar(name: str) -> Any:
     base = Grammar.get_or_raise(name).parser_class
-    rules = {called: rule for called, rule in base.FUNCTION_PARSERS.items() if called in _SPECIAL}
 
     class Strict(_Strict, base):  # type: ignore[misc, valid-type]
         """The dialect's grammar; calls stay calls by name, but for the few that have a syntax of their own."""
@@ -281,6 +278,6 @@ def _grammar(name: str) -> Any:
         SCHEMA_UNNAMED_CONSTRAINTS: ClassVar[Any] = base.SCHEMA_UNNAMED_CONSTRAINTS - {"WATERMARK"}  # which all have
         ADD_JOIN_ON_TRUE = False  # a condition that is missing is an error
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
-        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = rules
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = with_own_syntax(base)
 
     return Strict

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.boundary.list_columns import list_key
 from tidemill.boundary.results import arrow_table
 from tidemill.boundary.rows import checked_rows, python_rows
+from tidemill.expressions.functions.values import row_order
 from tidemill.expressions.schema import Schema
 from tidemill.renderer.embedded.kernels import codec
 
@@ -60,9 +60,9 @@ def test_codes_are_equal_when_values_are_and_in_their_order(name):
         ranks = codec.order_ranks(codes, schema.dtypes[0], interner)
         for i, a in enumerate(checked):
             for j, b in enumerate(checked):
-                same = list_key(a) == list_key(b)
+                same = row_order((a,)) == row_order((b,))
                 assert (codes[i] == codes[j]) == same
-                less = list_key(a) < list_key(b)
+                less = row_order((a,)) < row_order((b,))
                 assert (ranks[i] < ranks[j]) == less
 
     check()

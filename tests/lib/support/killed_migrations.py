@@ -1,6 +1,6 @@
 """Killed at every moment at which a migration touches the disk: the folder is that of the old version, or of the new.
 
-``python tests/lib/support/killed_migrations.py 1 20`` kills at every moment, with 20 updates held in memory, and prints at
+``PYTHONPATH=tests/lib python -m support.killed_migrations 1 20`` kills at every moment, with 20 updates held in memory, and prints at
 how many the folder was which, and how many went on.
 Each moment is a file opened for writing, flushed, moved or removed; SIGKILL comes right before it. Children of one
 process do the work, which only forks: so it takes seconds.

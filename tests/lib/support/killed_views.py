@@ -1,4 +1,4 @@
-"""Killed again and again, do views lose or double anything? ``python tests/lib/support/killed_views.py --kills 100``.
+"""Killed again and again, do views lose or double anything? ``PYTHONPATH=tests/lib python -m support.killed_views --kills 100``.
 
 A process writes so many versions of a Delta table, with a refresh after each, and is sent SIGKILL at random moments and
 started again. In the end all tables have to hold what is computed from all versions at once: of Delta, one merged and one

@@ -1,4 +1,4 @@
-"""Killed again and again, does a durable run lose or double anything? ``python tests/lib/support/kills.py --json FILE``.
+"""Killed again and again, does a durable run lose or double anything? ``PYTHONPATH=tests/lib python -m support.kills --json FILE``.
 
 A run of so many steps (50) is taken by a process that is sent SIGKILL at random moments and started again, so many
 times (20), and that holds next to nothing of its state in memory. In the end its changelog has to be that of an

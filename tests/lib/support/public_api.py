@@ -1,6 +1,6 @@
 """The public API as lines of text: a name and its parameters each, as tests/project/public_api.txt holds them.
 
-After a change: ``python tests/lib/support/public_api.py > tests/project/public_api.txt``. A line that goes is something that
+After a change: ``PYTHONPATH=tests/lib python -m support.public_api > tests/project/public_api.txt``. A line that goes is something that
 users lose, a new parameter changes its line.
 """
 

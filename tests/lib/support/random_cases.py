@@ -1,4 +1,4 @@
-"""The command for long runs: ``python tests/lib/support/random_cases.py [--cases N] [--draw dataflows | windows | on-close] ...``.
+"""The command for long runs: ``PYTHONPATH=tests/lib python -m support.random_cases [--cases N] [--draw dataflows | windows | on-close] ...``.
 
 Draws random cases until so many have agreed on all engines and batchings, counts them, and stops with the shrunk case
 at the first that does not agree: whole dataflows; or windows in each of the ways in which the embedded engine keeps
@@ -56,9 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python tests/lib/support/random_cases.py", description="Random cases on all engines."
-    )
+    parser = argparse.ArgumentParser(prog="random_cases", description="Random cases on all engines.")
     parser.add_argument("--cases", type=int, default=1000, help="how many to draw in all (1000)")
     parser.add_argument("--draw", choices=["dataflows", *WINDOWS], default="dataflows", help="of what (dataflows)")
     parser.add_argument("--coordinates", type=int, nargs="+", default=[1, 2, 3], help="user times to draw (1 2 3)")

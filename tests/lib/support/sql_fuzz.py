@@ -1,4 +1,4 @@
-"""Random queries beside DuckDB and SQLite, in turn, as many as are asked for: ``python tests/lib/support/sql_fuzz.py``.
+"""Random queries beside DuckDB and SQLite, in turn, as many as are asked for: ``PYTHONPATH=tests/lib python -m support.sql_fuzz``.
 
 Every difference is printed with the number that draws its query again; the last line says how many were compared.
 Where SQLite differs and DuckDB does not, or DuckDB does and does not without its optimizer, it is the judge that is

@@ -1,4 +1,4 @@
-"""Killed again and again, do subscribers lose or double a change? ``python tests/lib/support/subscriber_kills.py``.
+"""Killed again and again, do subscribers lose or double a change? ``PYTHONPATH=tests/lib python -m support.subscriber_kills``.
 
 The run of `support.kills`, with subscribers whose sinks are files: each batch is a line, and so is what was acknowledged.
 Some acknowledge every batch, one now and then or up to a time, one hardly ever, so that much has to be carried over

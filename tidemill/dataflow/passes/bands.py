@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.functions.operators import MIRRORED
 from tidemill.expressions.intervals import DAY_MICROSECONDS, DAYS, MICROSECONDS, MONTHS, Interval
 from tidemill.expressions.literals import INT64_MAX
 from tidemill.expressions.types import BINARY, BOOL, DATE, FLOAT64, INT32, INT64, STRING, TIMESTAMP, DType
@@ -118,9 +119,6 @@ def _equal(condition: Bound, width: int) -> tuple[int, bool] | None:
     return None
 
 
-_TURNED: Final = {"le": "ge", "lt": "gt", "ge": "le", "gt": "lt", "eq": "eq"}
-
-
 def _bounds(condition: Bound, width: int) -> list[_Bound] | None:
     """Return the bounds that a comparison states; None where it is about anything else."""
     found: list[_Bound] = []
@@ -134,15 +132,15 @@ def _bounds(condition: Bound, width: int) -> list[_Bound] | None:
 
 def _comparisons(condition: Bound) -> Iterator[tuple[str, Bound, Bound]]:
     """Iterate over the comparisons that a condition consists of: one, or of an absolute value two."""
-    if not isinstance(condition, BoundCall) or condition.function not in _TURNED:
+    if not isinstance(condition, BoundCall) or condition.function == "ne" or condition.function not in MIRRORED:
         return
     function, (left, right) = condition.function, condition.args
     if isinstance(right, BoundCall) and right.function == "abs":
-        function, left, right = _TURNED[function], right, left
+        function, left, right = MIRRORED[function], right, left
     within = isinstance(left, BoundCall) and left.function == "abs" and function in ("le", "lt")
     if isinstance(left, BoundCall) and within and isinstance(right, BoundLiteral) and isinstance(right.value, int):
         yield function, left.args[0], right
-        yield _TURNED[function], left.args[0], attrs.evolve(right, value=-right.value)
+        yield MIRRORED[function], left.args[0], attrs.evolve(right, value=-right.value)
     else:
         yield function, left, right
 
@@ -154,7 +152,7 @@ def _of_whole_numbers(function: str, left: Bound, right: Bound, width: int) -> l
         return None
     column, dtype, sign, number = found
     if sign < 0:
-        function, number = _TURNED[function], -number
+        function, number = MIRRORED[function], -number
     strict, counted = function in ("gt", "lt"), dtype in _UNITS
     bounds: list[_Bound] = []
     for is_lower in _ENDS[function]:
@@ -191,7 +189,7 @@ def _difference(left: Bound, right: Bound, width: int) -> tuple[int, DType, int,
 def _as_it_stands(function: str, left: Bound, right: Bound, width: int) -> list[_Bound] | None:
     """Return the bound of a comparison with the row's own value moved as frames move it: rounded, or by months."""
     if isinstance(left, BoundCall):
-        function, left, right = _TURNED[function], right, left
+        function, left, right = MIRRORED[function], right, left
     if not isinstance(left, BoundColumn) or not isinstance(right, BoundCall) or function not in ("ge", "le"):
         return None
     if right.function not in ("add", "subtract") or right.dtype != left.dtype:

@@ -15,6 +15,7 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Filter, Join, Map, Node, Threshold
 from tidemill.dataflow.passes.rebuild import Copy, rebuild
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.functions.operators import MIRRORED, OPPOSITE
 from tidemill.expressions.ordering import OrderColumn, OrderKey
 from tidemill.expressions.rewriting import column, conditions
 from tidemill.expressions.schema import Field, Schema, unused_name
@@ -105,8 +106,6 @@ def _worth_it(source: Windowed) -> int:
 
 # -- conditions -------------------------------------------------------------------------------------------------------
 
-_NOT: Final = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "ne": "eq"}
-_TURNED: Final = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge", "eq": "eq"}
 _GREATEST_RANK: Final = 2**63 - 1
 """The greatest rank there is: a condition that lets all through is no limit, and engines count in 64 bits."""
 _WHOLE: Final = 2**53
@@ -145,8 +144,8 @@ def _at_most(condition: Bound, *, holds: bool = True) -> list[_Most]:
     if function == "in":
         return _in_any([_compared("eq", args[0], value) for value in args[1:] if not _is_null(value)]) if holds else []
     function = "eq" if function == "eq_null_safe" and not any(map(_is_null, args)) else function
-    compared = function if holds else _NOT.get(function, "")
-    return _compared(compared, *args) if compared in _TURNED else []
+    compared = function if holds else OPPOSITE.get(function, "")
+    return _compared(compared, *args) if compared in MIRRORED and compared != "ne" else []
 
 
 def _is_null(bound: Bound) -> bool:
@@ -166,7 +165,7 @@ def _compared(how: str, first: Bound, second: Bound) -> list[_Most]:
     if left is None or right is None or (left[1] is None) == (right[1] is None):
         return []
     if left[1] is None:
-        left, right, how = right, left, _TURNED[how]
+        left, right, how = right, left, MIRRORED[how]
     number = right[2] - left[2]
     if FLOAT64 in (first.dtype, second.dtype) and abs(number) >= _WHOLE:
         return []

@@ -68,13 +68,12 @@ def _float_text(value: float) -> str:
     """Return Java's text of a double, which is Spark's: an exponent below 0.001 and from ten million on."""
     if not math.isfinite(value):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)]
-    sign, digits, exponent = decimal.Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)
-    if value == 0 or 1e-3 <= abs(value) < 1e7:  # noqa: PLR2004 - Java's limits
-        text = f"{decimal.Decimal(repr(value)):f}"
-        return text if "." in text else text + ".0"
-    mantissa = "".join(map(str, digits))
-    return f"{'-' * sign}{mantissa[0]}.{mantissa[1:] or '0'}E{exponent + len(digits) - 1}"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:  # noqa: PLR2004 - Java's limits; repr has an exponent below 1e-4 only
+        return repr(value)
+    # The fewest digits that read back, but at least one after the point.
+    text = next(t for digits in range(1, 18) if float(t := f"{value:.{digits}e}") == value)
+    mantissa, exponent = text.split("e")
+    return f"{mantissa}E{int(exponent)}"
 
 
 def _to_decimal(value: Any, to: DType) -> decimal.Decimal:
@@ -136,6 +135,6 @@ def _of_32_bits(value: float) -> float:
 _RANGES: Final = {"smallint": 2**15, "tinyint": 2**7}
 
 CASTS: Final = (
-    Function("fit", _fit_types, "a value, the name of a type and whether it is tried", "FIT",
-             nullable=always, literals=(1, 2), can_fail=lambda literals: not literals[2], python=_fit),
+    Function("fit", _fit_types, "a value, the name of a type and whether it is tried", nullable=always, literals=(1, 2),
+             can_fail=lambda literals: not literals[2], python=_fit),
 )  # fmt: skip

@@ -40,14 +40,12 @@ def _greatest(*values: Any) -> Any:
 
 
 CHOICE: Final = (
-    Function("case", _case_types, "conditions (bool) and " + COMPARABLE, "CASE",
-             nullable=lambda of: any(of[1:-1:2]) or of[-1], python=_case, lazy=True),
-    Function("coalesce", same(least=1), COMPARABLE, "COALESCE", nullable=all, aliases=("ifnull", "nvl"),
+    Function("case", _case_types, "conditions (bool) and " + COMPARABLE, nullable=lambda of: any(of[1:-1:2]) or of[-1],
+             python=_case, lazy=True),
+    Function("coalesce", same(least=1), COMPARABLE, nullable=all, aliases=("ifnull", "nvl"),
              python=lambda *args: next((v for a in args if (v := a()) is not None), None), lazy=True),
-    Function("least", same(least=2), "two or more " + COMPARABLE, "LEAST", nullable=all, python=_least,
-             sees_null=True),
-    Function("greatest", same(least=2), "two or more " + COMPARABLE, "GREATEST", nullable=all, python=_greatest,
-             sees_null=True),
+    Function("least", same(least=2), "two or more " + COMPARABLE, nullable=all, python=_least, sees_null=True),
+    Function("greatest", same(least=2), "two or more " + COMPARABLE, nullable=all, python=_greatest, sees_null=True),
 )  # fmt: skip
 
 

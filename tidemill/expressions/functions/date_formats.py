@@ -185,16 +185,16 @@ _READ: Final = "a string and a pattern"
 
 DATE_FORMATS: Final = (
     Function("date_format", either(*(fixed(t, STRING, result=STRING) for t in (TIMESTAMP, DATE))), _MOMENT,
-             "DATE_FORMAT", literals=(1,), check=_check, aliases=("to_char", "to_varchar"), python=_written),
-    Function("date_of_text", fixed(STRING, STRING, result=DATE), _READ, "TO_DATE", literals=(1,),
+             literals=(1,), check=_check, aliases=("to_char", "to_varchar"), python=_written),
+    Function("date_of_text", fixed(STRING, STRING, result=DATE), _READ, sql="TO_DATE", literals=(1,),
              check=_check_reading, can_fail=True, python=lambda text, pattern: _read(text, pattern).date()),
-    Function("timestamp_of_text", fixed(STRING, STRING, result=TIMESTAMP), _READ, "TO_TIMESTAMP_NTZ", literals=(1,),
+    Function("timestamp_of_text", fixed(STRING, STRING, result=TIMESTAMP), _READ, sql="TO_TIMESTAMP_NTZ", literals=(1,),
              check=_check_reading, can_fail=True, python=_read),
     Function("dayname", either(fixed(TIMESTAMP, result=STRING), fixed(DATE, result=STRING)), "a date or a timestamp",
-             "DAYNAME", python=lambda d: _DAYS[d.weekday()][:_SHORT]),
+             python=lambda d: _DAYS[d.weekday()][:_SHORT]),
     Function("monthname", either(fixed(TIMESTAMP, result=STRING), fixed(DATE, result=STRING)), "a date or a timestamp",
-             "MONTHNAME", python=lambda d: _MONTHS[d.month - 1][:_SHORT]),
-    Function("next_day", fixed(DATE, STRING, result=DATE), "a date and a day of the week", "NEXT_DAY", literals=(1,),
+             python=lambda d: _MONTHS[d.month - 1][:_SHORT]),
+    Function("next_day", fixed(DATE, STRING, result=DATE), "a date and a day of the week", literals=(1,),
              check=_check_day, can_fail=True, by_day=True, python=_next),
 )  # fmt: skip
 

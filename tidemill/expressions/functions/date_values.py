@@ -14,7 +14,6 @@ from tidemill.expressions.types import DType
 EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
 _BEYOND: Final = "the result is not in the years 1 to 9999"
 EPOCH_UTC: Final = EPOCH.replace(tzinfo=dt.UTC)
-DAY_MICROS: Final = 86_400_000_000
 _MICRO: Final = dt.timedelta(microseconds=1)
 
 

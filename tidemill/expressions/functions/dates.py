@@ -10,7 +10,6 @@ from typing import Any, Final
 from tidemill.errors import SchemaError, brief
 from tidemill.expressions.expr import Cast, Expr, Literal, call, operand
 from tidemill.expressions.functions.date_values import (
-    DAY_MICROS,
     EPOCH,
     after_epoch,
     date_of,
@@ -25,7 +24,7 @@ from tidemill.expressions.functions.date_values import (
     whole_units,
 )
 from tidemill.expressions.functions.registry import Function, Signature, either, fixed
-from tidemill.expressions.intervals import MONTHS, UNITS, Interval, sum_of, unit_of
+from tidemill.expressions.intervals import DAY_MICROSECONDS, MONTHS, UNITS, Interval, sum_of, unit_of
 from tidemill.expressions.types import DATE, INT32, INT64, INTERVAL, STRING, TIME, TIMESTAMP, DType, decimal_type
 
 
@@ -71,7 +70,7 @@ def _clock_part(name: str) -> Callable[[Any], int]:
     def part(value: Any) -> int:
         if not isinstance(value, dt.timedelta):
             return int(getattr(value, name))
-        days, rest = divmod(abs(whole_micros(value)), DAY_MICROS)
+        days, rest = divmod(abs(whole_micros(value)), DAY_MICROSECONDS)
         size = days if name == "day" else int(getattr(time_of(rest), name))
         return -size if value < dt.timedelta() else size
 
@@ -84,50 +83,47 @@ _clock = either(_widened(TIMESTAMP, result=INT32), *(fixed(t, result=INT32) for 
 _since, _until = _widened(TIMESTAMP, result=INT64), fixed(INT64, result=TIMESTAMP)
 
 DATES: Final = (
-    Function("year", _part, _ANY, "YEAR", python=lambda d: d.year),
-    Function("quarter", _part, _ANY, "QUARTER", python=lambda d: (d.month + 2) // 3),
-    Function("month", _part, _ANY, "MONTH", python=lambda d: d.month),
-    Function("day", either(_part, fixed(INTERVAL, result=INT32)), _ANY, "DAY", aliases=("dayofmonth",),
+    Function("year", _part, _ANY, python=lambda d: d.year),
+    Function("quarter", _part, _ANY, python=lambda d: (d.month + 2) // 3),
+    Function("month", _part, _ANY, python=lambda d: d.month),
+    Function("day", either(_part, fixed(INTERVAL, result=INT32)), _ANY, aliases=("dayofmonth",),
              python=_clock_part("day")),
-    Function("dayofweek", _part, _ANY, "DAYOFWEEK", python=lambda d: d.isoweekday() % 7 + 1),
-    Function("weekday", _part, _ANY, "WEEKDAY", python=lambda d: d.weekday()),
-    Function("dayofyear", _part, _ANY, "DAYOFYEAR", python=lambda d: d.timetuple().tm_yday),
-    Function("weekofyear", _part, _ANY, "WEEKOFYEAR", python=lambda d: d.isocalendar().week),
-    Function("hour", _clock, _ANY, "HOUR", python=_clock_part("hour")),
-    Function("minute", _clock, _ANY, "MINUTE", python=_clock_part("minute")),
-    Function("second", _clock, _ANY, "SECOND", python=_clock_part("second")),
+    Function("dayofweek", _part, _ANY, python=lambda d: d.isoweekday() % 7 + 1),
+    Function("weekday", _part, _ANY, python=lambda d: d.weekday()),
+    Function("dayofyear", _part, _ANY, python=lambda d: d.timetuple().tm_yday),
+    Function("weekofyear", _part, _ANY, python=lambda d: d.isocalendar().week),
+    Function("hour", _clock, _ANY, python=_clock_part("hour")),
+    Function("minute", _clock, _ANY, python=_clock_part("minute")),
+    Function("second", _clock, _ANY, python=_clock_part("second")),
     Function("date_trunc", _widened(STRING, TIMESTAMP, result=TIMESTAMP), "a unit and a date or a timestamp",
-             "DATE_TRUNC", literals=(0,), check=_check_unit, unit=0, python=lambda unit, t: truncated(t, unit)),
-    Function("trunc", fixed(DATE, STRING, result=DATE), "a date and a unit", "TRUNC", literals=(1,),
-             check=_check_day_unit, unit=1, by_day=True, python=truncated),
-    Function("date_add", fixed(DATE, INT32, result=DATE), "a date and a number of days (int32)", "DATE_ADD",
-             can_fail=True, by_day=True, python=plus_days),
-    Function("date_sub", fixed(DATE, INT32, result=DATE), "a date and a number of days (int32)", "DATE_SUB",
-             can_fail=True, by_day=True, python=lambda d, n: plus_days(d, -n)),
-    Function("datediff", fixed(DATE, DATE, result=INT32), "two dates", "DATEDIFF", by_day=True, python=lambda end,
-             start: (end - start).days),
-    Function("add_months", fixed(DATE, INT32, result=DATE), "a date and a number of months (int32)", "ADD_MONTHS",
-             can_fail=True, by_day=True, python=lambda d, n: moved(d, MONTHS, n)),
-    Function("last_day", fixed(DATE, result=DATE), "a date", "LAST_DAY", by_day=True, python=end_of_month),
-    Function("make_date", fixed(INT32, INT32, INT32, result=DATE), "a year, a month and a day (int32)", "MAKE_DATE",
-             can_fail=True, python=date_of),
+             literals=(0,), check=_check_unit, unit=0, python=lambda unit, t: truncated(t, unit)),
+    Function("trunc", fixed(DATE, STRING, result=DATE), "a date and a unit", literals=(1,), check=_check_day_unit,
+             unit=1, by_day=True, python=truncated),
+    Function("date_add", fixed(DATE, INT32, result=DATE), "a date and a number of days (int32)", can_fail=True,
+             by_day=True, python=plus_days),
+    Function("date_sub", fixed(DATE, INT32, result=DATE), "a date and a number of days (int32)", can_fail=True,
+             by_day=True, python=lambda d, n: plus_days(d, -n)),
+    Function("datediff", fixed(DATE, DATE, result=INT32), "two dates", by_day=True,
+             python=lambda end, start: (end - start).days),
+    Function("add_months", fixed(DATE, INT32, result=DATE), "a date and a number of months (int32)", can_fail=True,
+             by_day=True, python=lambda d, n: moved(d, MONTHS, n)),
+    Function("last_day", fixed(DATE, result=DATE), "a date", by_day=True, python=end_of_month),
+    Function("make_date", fixed(INT32, INT32, INT32, result=DATE), "a year, a month and a day (int32)", can_fail=True,
+             python=date_of),
     Function("timestampadd", _widened(STRING, INT64, TIMESTAMP, result=TIMESTAMP),
-             "a unit, a number and a date or a timestamp", "TIMESTAMPADD", literals=(0,), check=_check_unit, unit=0,
-             can_fail=True, python=plus_units),
+             "a unit, a number and a date or a timestamp", literals=(0,), check=_check_unit, unit=0, can_fail=True,
+             python=plus_units),
     Function("timestampdiff", _widened(STRING, TIMESTAMP, TIMESTAMP, result=INT64),
-             "a unit and two dates or timestamps", "TIMESTAMPDIFF", literals=(0,), check=_check_unit, unit=0,
-             python=whole_units),
-    Function("unix_date", fixed(DATE, result=INT32), "a date", "UNIX_DATE", python=lambda d: (d - EPOCH.date()).days),
-    Function("unix_seconds", _since, _ANY, "UNIX_SECONDS", python=since_epoch(1_000_000)),
-    Function("unix_millis", _since, _ANY, "UNIX_MILLIS", python=since_epoch(1000)),
-    Function("unix_micros", _since, _ANY, "UNIX_MICROS", python=since_epoch(1)),
-    Function("date_from_unix_date", fixed(INT32, result=DATE), "a number of days (int32)", "DATE_FROM_UNIX_DATE",
-             can_fail=True, python=lambda n: plus_days(EPOCH.date(), n)),
-    Function("timestamp_seconds", _until, "a whole number", "TIMESTAMP_SECONDS", can_fail=True,
-             python=after_epoch(1_000_000)),
-    Function("timestamp_millis", _until, "a whole number", "TIMESTAMP_MILLIS", can_fail=True,
-             python=after_epoch(1000)),
-    Function("timestamp_micros", _until, "a whole number", "TIMESTAMP_MICROS", can_fail=True, python=after_epoch(1)),
+             "a unit and two dates or timestamps", literals=(0,), check=_check_unit, unit=0, python=whole_units),
+    Function("unix_date", fixed(DATE, result=INT32), "a date", python=lambda d: (d - EPOCH.date()).days),
+    Function("unix_seconds", _since, _ANY, python=since_epoch(1_000_000)),
+    Function("unix_millis", _since, _ANY, python=since_epoch(1000)),
+    Function("unix_micros", _since, _ANY, python=since_epoch(1)),
+    Function("date_from_unix_date", fixed(INT32, result=DATE), "a number of days (int32)", can_fail=True,
+             python=lambda n: plus_days(EPOCH.date(), n)),
+    Function("timestamp_seconds", _until, "a whole number", can_fail=True, python=after_epoch(1_000_000)),
+    Function("timestamp_millis", _until, "a whole number", can_fail=True, python=after_epoch(1000)),
+    Function("timestamp_micros", _until, "a whole number", can_fail=True, python=after_epoch(1)),
 )  # fmt: skip
 
 WITH_UNIT: Final = frozenset(("timestampadd", "timestampdiff"))

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidemill.errors import SchemaError
-from tidemill.expressions.functions.date_values import DAY_MICROS, time_of, whole_micros
+from tidemill.expressions.functions.date_values import time_of, whole_micros
 from tidemill.expressions.functions.registry import MOMENTS, Function, Signature, widens
 from tidemill.expressions.functions.values import OVERFLOW, FailureError
-from tidemill.expressions.intervals import MICROSECONDS, interval_of
+from tidemill.expressions.intervals import DAY_MICROSECONDS, MICROSECONDS, interval_of
 from tidemill.expressions.types import DATE, INTERVAL, NULL, TIME, TIMESTAMP, TIMESTAMPTZ, DType
 
 _PAIR: Final = 2
@@ -68,10 +68,8 @@ def _within(operate: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 _TAKEN: Final = "intervals, timestamps or times of day"
 
 DURATIONS: Final = (
-    Function("interval_add", _sum, _TAKEN, "INTERVAL_ADD", can_fail=True,
-             python=lambda a, b: _within(operator.add, a, b)),
-    Function("interval_subtract", _difference, _TAKEN, "INTERVAL_SUBTRACT", can_fail=True,
-             python=lambda a, b: _within(_subtract, a, b)),
+    Function("interval_add", _sum, _TAKEN, can_fail=True, python=lambda a, b: _within(operator.add, a, b)),
+    Function("interval_subtract", _difference, _TAKEN, can_fail=True, python=lambda a, b: _within(_subtract, a, b)),
 )  # fmt: skip
 
 
@@ -84,7 +82,7 @@ def interval_text(value: dt.timedelta) -> str:
     >>> interval_text(dt.timedelta(days=-1, microseconds=500_000))
     "INTERVAL '-0 23:59:59.5' DAY TO SECOND"
     """
-    days, rest = divmod(abs(whole_micros(value)), DAY_MICROS)
+    days, rest = divmod(abs(whole_micros(value)), DAY_MICROSECONDS)
     clock = time_text(time_of(rest))
     return f"INTERVAL '{'-' if value < dt.timedelta() else ''}{days} {clock}' DAY TO SECOND"
 

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from tidemill.errors import brief
 from tidemill.expressions.expr import Expr, call, operand
-from tidemill.expressions.functions.casts import cast_value
 from tidemill.expressions.functions.registry import Function, Signature, always
-from tidemill.expressions.functions.text_forms import is_whole
+from tidemill.expressions.functions.text_forms import is_whole, json_text
 from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, NULL, STRING, DType, struct_type
 
 _FIELD: Final = re.compile(r"\s*(?:`([^`]+)`|(\w+))\s*[:\s]\s*(\w+)\s*")
@@ -42,10 +41,6 @@ def _complaint(literals: Sequence[Any]) -> str | None:
 
 def _types(types: Sequence[DType]) -> Signature | None:
     return Signature((STRING, STRING), NULL) if len(types) == 2 else None  # noqa: PLR2004 - a text and fields
-
-
-def _refined(signature: Signature, literals: Sequence[Any]) -> Signature:
-    return Signature(signature.params, _fields(literals[1]) or NULL)
 
 
 def _from_json(text: str, fields: str) -> tuple[Any, ...] | None:
@@ -86,19 +81,8 @@ def _as_float(value: float) -> float:
 def _text(value: Any) -> str | None:
     if value is None:
         return None
-    found = value if isinstance(value, str) else _written(value)
+    found = value if isinstance(value, str) else json_text(value)
     return found if is_whole(found) else found.encode(errors="replace").decode()  # ? for half of a pair, as in Java
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{_written(k)}:{_written(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return f"[{','.join(map(_written, value))}]"
-    if isinstance(value, float):
-        text: str = cast_value(value, FLOAT64, STRING)
-        return text if text[-1].isdigit() else f'"{text}"'
-    return json.dumps(value, ensure_ascii=False)
 
 
 _DECODER: Final = json.JSONDecoder()
@@ -108,8 +92,8 @@ _READ: Final[dict[DType, Callable[[Any], Any]]] = {
 }  # fmt: skip
 
 FROM_JSON: Final = (
-    Function("from_json", _types, "a string and fields", "FROM_JSON", nullable=always, literals=(1,),
-             check=_complaint, refine=_refined, python=_from_json),
+    Function("from_json", _types, "a string and fields", nullable=always, literals=(1,), check=_complaint,
+             refine=lambda signature, given: Signature(signature.params, _fields(given[1]) or NULL), python=_from_json),
 )  # fmt: skip
 
 

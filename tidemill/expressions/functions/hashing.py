@@ -74,19 +74,18 @@ def _unbase64(text: str) -> bytes:
 _TEXT: Final = "a string or a binary"
 
 HASHING: Final = (
-    Function("md5", _of_bytes(), _TEXT, "MD5", python=_digest("md5")),
-    Function("sha1", _of_bytes(), _TEXT, "SHA1", aliases=("sha",), python=_digest("sha1")),
-    Function("sha2", _of_bytes(INT32), _TEXT + " and a number of bits", "SHA2", literals=(1,), check=_check_bits,
+    Function("md5", _of_bytes(), _TEXT, python=_digest("md5")),
+    Function("sha1", _of_bytes(), _TEXT, aliases=("sha",), python=_digest("sha1")),
+    Function("sha2", _of_bytes(INT32), _TEXT + " and a number of bits", literals=(1,), check=_check_bits,
              python=lambda value, bits: _digest(_SHA2[bits])(value)),
-    Function("crc32", _of_bytes(result=INT64), _TEXT, "CRC32", python=lambda value: binascii.crc32(_bytes(value))),
-    Function("hex", either(fixed(INT64, result=STRING), _of_bytes()), "a whole number, a string or a binary", "HEX",
+    Function("crc32", _of_bytes(result=INT64), _TEXT, python=lambda value: binascii.crc32(_bytes(value))),
+    Function("hex", either(fixed(INT64, result=STRING), _of_bytes()), "a whole number, a string or a binary",
              python=_hex),
-    Function("unhex", fixed(STRING, result=BINARY), "a string", "UNHEX", nullable=always, python=_unhex),
-    Function("base64", _of_bytes(), _TEXT, "BASE64",
-             python=lambda value: base64_module.b64encode(_bytes(value)).decode()),
-    Function("unbase64", fixed(STRING, result=BINARY), "a string", "UNBASE64", can_fail=True, python=_unbase64),
-    Function("xxhash64", _any, "values of known types", "XXHASH64", nullable=never, aliases=("hash64",),
-             python=_hash, sees_null=True, by_types=True),
+    Function("unhex", fixed(STRING, result=BINARY), "a string", nullable=always, python=_unhex),
+    Function("base64", _of_bytes(), _TEXT, python=lambda value: base64_module.b64encode(_bytes(value)).decode()),
+    Function("unbase64", fixed(STRING, result=BINARY), "a string", can_fail=True, python=_unbase64),
+    Function("xxhash64", _any, "values of known types", nullable=never, aliases=("hash64",), python=_hash,
+             sees_null=True, by_types=True),
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.operators import modulo, number, remainder, unless_by
 from tidemill.expressions.functions.registry import Function, Signature, always, bounded, fixed, floats, never
-from tidemill.expressions.functions.values import OVERFLOW, FailureError, exact
+from tidemill.expressions.functions.values import OVERFLOW, FailureError, exact, to_places
 from tidemill.expressions.types import BOOL, FLOAT64, INT32, INT64, MAX_DECIMAL_PRECISION, NULL, DType
 
 _MOST_PLACES: Final = 300
@@ -57,9 +57,7 @@ def _rounded_to(value: Any, places: int) -> Any:
     digits = decimal.Decimal(repr(value) if isinstance(value, float) else value)
     _, _, exponent = digits.as_tuple()
     if isinstance(exponent, int) and places < -exponent:
-        with decimal.localcontext(prec=1000):
-            unit = decimal.Decimal(1).scaleb(min(-places, 500))
-            digits = digits.quantize(unit, decimal.ROUND_HALF_UP)
+        digits = to_places(digits, min(-places, 500))
     if isinstance(value, decimal.Decimal):
         return digits
     return int(digits) if isinstance(value, int) else float(digits) + 0.0  # never -0.0
@@ -122,25 +120,24 @@ def _power(base: float, exponent: float) -> float:
 
 
 NUMBERS: Final = (
-    Function("abs", number, "a number", "ABS", can_fail=True,
+    Function("abs", number, "a number", can_fail=True,
              python=lambda a: a.copy_abs() if isinstance(a, decimal.Decimal) else builtins.abs(a)),
-    Function("round", _round, "a number and a number of places", "ROUND", can_fail=True, literals=(1,),
-             optional=(0,), refine=_rounded, python=_rounded_to),
-    Function("round_scaled", fixed(FLOAT64, INT32, result=FLOAT64), "a float64 and a number of places",
-             "ROUND_SCALED", literals=(1,), optional=(0,), check=_few_places, python=_rounded_scaled),
-    Function("floor", _whole, "a number", "FLOOR", can_fail=True, python=_whole_number(math.floor)),
-    Function("ceil", _whole, "a number", "CEIL", can_fail=True, aliases=("ceiling",),
-             python=_whole_number(math.ceil)),
-    Function("sign", floats(1), "a number", "SIGN", aliases=("signum",),
+    Function("round", _round, "a number and a number of places", can_fail=True, literals=(1,), optional=(0,),
+             refine=_rounded, python=_rounded_to),
+    Function("round_scaled", fixed(FLOAT64, INT32, result=FLOAT64), "a float64 and a number of places", literals=(1,),
+             optional=(0,), check=_few_places, python=_rounded_scaled),
+    Function("floor", _whole, "a number", can_fail=True, python=_whole_number(math.floor)),
+    Function("ceil", _whole, "a number", can_fail=True, aliases=("ceiling",), python=_whole_number(math.ceil)),
+    Function("sign", floats(1), "a number", aliases=("signum",),
              python=lambda a: a if a == 0 or math.isnan(a) else math.copysign(1.0, a)),
-    Function("sqrt", floats(1), "a number", "SQRT", python=lambda a: math.nan if a < 0 else math.sqrt(a)),
-    Function("exp", floats(1), "a number", "EXP", python=_exp),
-    Function("ln", floats(1), "a number", "LN", nullable=always, python=_logarithm(math.log)),
-    Function("log10", floats(1), "a number", "LOG10", nullable=always, python=_logarithm(math.log10)),
-    Function("log2", floats(1), "a number", "LOG2", nullable=always, python=_logarithm(math.log2)),
-    Function("power", floats(2), "two numbers", "POWER", aliases=("pow",), python=_power),
-    Function("pmod", remainder, "two numbers", "PMOD", can_fail=unless_by(int, float), python=exact(_pmod)),
-    Function("isnan", fixed(FLOAT64, result=BOOL), "a float64", "ISNAN", nullable=never,
+    Function("sqrt", floats(1), "a number", python=lambda a: math.nan if a < 0 else math.sqrt(a)),
+    Function("exp", floats(1), "a number", python=_exp),
+    Function("ln", floats(1), "a number", nullable=always, python=_logarithm(math.log)),
+    Function("log10", floats(1), "a number", nullable=always, python=_logarithm(math.log10)),
+    Function("log2", floats(1), "a number", nullable=always, python=_logarithm(math.log2)),
+    Function("power", floats(2), "two numbers", aliases=("pow",), python=_power),
+    Function("pmod", remainder, "two numbers", can_fail=unless_by(int, float), python=exact(_pmod)),
+    Function("isnan", fixed(FLOAT64, result=BOOL), "a float64", nullable=never,
              python=lambda a: a is not None and math.isnan(a), sees_null=True),
 )  # fmt: skip
 

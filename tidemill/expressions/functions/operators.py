@@ -54,10 +54,6 @@ def _sum_type(a: DType, b: DType) -> tuple[int, int]:
     return max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale
 
 
-def _product_type(a: DType, b: DType) -> tuple[int, int]:
-    return a.precision + b.precision + 1, a.scale + b.scale
-
-
 def _quotient_type(a: DType, b: DType) -> tuple[int, int]:
     scale = max(6, a.scale + b.precision + 1)
     return a.precision - a.scale + b.scale + scale, scale
@@ -174,7 +170,7 @@ def _int_quotient(a: Any, b: Any) -> int:
     if b == 0:
         raise FailureError(ZERO)
     if isinstance(a, decimal.Decimal):
-        return int(a / b)
+        return int(a // b)
     quotient: int = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
 
@@ -254,6 +250,10 @@ def _signed(pattern: int, whole: int) -> int:
     return pattern - whole if pattern >= whole // 2 else pattern
 
 
+OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+"""Which comparison is true where another one is false."""
+MIRRORED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+"""Which comparison is another one with its operands the other way round."""
 _OF_INTERVALS: Final = {"add": "interval_add", "subtract": "interval_subtract"}
 SIGNS: Final = frozenset("&|~") | set(_OF_INTERVALS)
 
@@ -263,46 +263,53 @@ _WHOLE: Final = "two whole numbers (int32, int64)"
 _EXACT: Final = "two whole numbers or decimals"
 _SHIFT: Final = "a whole number (int32, int64) and a number of bits (int32)"
 _comparison = same(least=2, most=2, result=BOOL)
-_sum, _difference, _product = _arithmetic(_sum_type), _arithmetic(_sum_type), _arithmetic(_product_type)
+_sum, _difference, _product = (
+    _arithmetic(_sum_type),
+    _arithmetic(_sum_type),
+    _arithmetic(lambda a, b: (a.precision + b.precision + 1, a.scale + b.scale)),
+)
 
 OPERATORS: Final = (
-    Function("add", either(_sum, _moved(back=False)), _MOVED, "+", "Add", can_fail=True, python=exact(_add)),
-    Function("subtract", either(_difference, _moved(back=True)), _MOVED, "-", "Sub", can_fail=True,
+    Function("add", either(_sum, _moved(back=False)), _MOVED, sql="+", operator="Add", can_fail=True,
+             python=exact(_add)),
+    Function("subtract", either(_difference, _moved(back=True)), _MOVED, sql="-", operator="Sub", can_fail=True,
              python=exact(lambda a, b: _moved_by(a, b, -1) if isinstance(a, dt.date) else a - b)),
-    Function("multiply", _product, _NUMBERS, "*", "Mul", can_fail=True, python=exact(operator.mul)),
-    Function("divide", _divide, _NUMBERS, "/", "Div", can_fail=unless_by(float), python=exact(_quotient_of)),
-    Function("int_divide", _int_divide, _EXACT, "DIV", "IntDiv", can_fail=unless_by(int), aliases=("div",),
+    Function("multiply", _product, _NUMBERS, sql="*", operator="Mul", can_fail=True, python=exact(operator.mul)),
+    Function("divide", _divide, _NUMBERS, sql="/", operator="Div", can_fail=unless_by(float),
+             python=exact(_quotient_of)),
+    Function("int_divide", _int_divide, _EXACT, sql="DIV", operator="IntDiv", can_fail=unless_by(int), aliases=("div",),
              python=exact(_int_quotient)),
-    Function("floor_divide", _int_divide, _EXACT, "FLOOR_DIVIDE", can_fail=True, python=exact(_floor_quotient)),
-    Function("modulo", remainder, _NUMBERS, "%", "Mod", can_fail=unless_by(int, float), aliases=("mod",),
+    Function("floor_divide", _int_divide, _EXACT, can_fail=True, python=exact(_floor_quotient)),
+    Function("modulo", remainder, _NUMBERS, sql="%", operator="Mod", can_fail=unless_by(int, float), aliases=("mod",),
              python=exact(modulo)),
-    Function("negate", number, "a number", "-", "Neg", can_fail=True, aliases=("negative",),
+    Function("negate", number, "a number", sql="-", operator="Neg", can_fail=True, aliases=("negative",),
              python=lambda a: a.copy_negate() if isinstance(a, decimal.Decimal) else -a),
-    Function("eq", _comparison, COMPARABLE, "=", "EQ", python=is_equal),
-    Function("ne", _comparison, COMPARABLE, "<>", "NEQ", python=lambda a, b: not is_equal(a, b)),
-    Function("lt", _comparison, COMPARABLE, "<", "LT", python=is_less),
-    Function("le", _comparison, COMPARABLE, "<=", "LTE", python=lambda a, b: not is_less(b, a)),
-    Function("gt", _comparison, COMPARABLE, ">", "GT", python=lambda a, b: is_less(b, a)),
-    Function("ge", _comparison, COMPARABLE, ">=", "GTE", python=lambda a, b: not is_less(a, b)),
-    Function("eq_null_safe", _comparison, COMPARABLE, "<=>", "NullSafeEQ", never, python=_equal_null_safe,
-             sees_null=True),
-    Function("in", same(least=1, result=BOOL), COMPARABLE, "IN", python=_in, lazy=True),
-    Function("and", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", "AND", "And",
+    Function("eq", _comparison, COMPARABLE, sql="=", operator="EQ", python=is_equal),
+    Function("ne", _comparison, COMPARABLE, sql="<>", operator="NEQ", python=lambda a, b: not is_equal(a, b)),
+    Function("lt", _comparison, COMPARABLE, sql="<", operator="LT", python=is_less),
+    Function("le", _comparison, COMPARABLE, sql="<=", operator="LTE", python=lambda a, b: not is_less(b, a)),
+    Function("gt", _comparison, COMPARABLE, sql=">", operator="GT", python=lambda a, b: is_less(b, a)),
+    Function("ge", _comparison, COMPARABLE, sql=">=", operator="GTE", python=lambda a, b: not is_less(a, b)),
+    Function("eq_null_safe", _comparison, COMPARABLE, sql="<=>", operator="NullSafeEQ", nullable=never,
+             python=_equal_null_safe, sees_null=True),
+    Function("in", same(least=1, result=BOOL), COMPARABLE, python=_in, lazy=True),
+    Function("and", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", operator="And",
              python=lambda *operands: _first(operands, decisive=False), lazy=True),
-    Function("or", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", "OR", "Or",
+    Function("or", all_of(BOOL, BOOL, least=2), "two or more conditions (bool)", operator="Or",
              python=lambda *operands: _first(operands, decisive=True), lazy=True),
-    Function("not", fixed(BOOL, result=BOOL), "a condition (bool)", "NOT", "Not", python=operator.not_),
-    Function("is_null", _is_null, "a value", "IS NULL", nullable=never, aliases=("isnull",),
+    Function("not", fixed(BOOL, result=BOOL), "a condition (bool)", operator="Not", python=operator.not_),
+    Function("is_null", _is_null, "a value", sql="IS NULL", nullable=never, aliases=("isnull",),
              python=lambda a: a is None, sees_null=True),
     # The engines keep -2**63 for NULL: where bits make it, that is an overflow.
-    Function("bit_and", _whole(2), _WHOLE, "&", "BitwiseAnd", can_fail=True, python=operator.and_),
-    Function("bit_or", _whole(2), _WHOLE, "|", "BitwiseOr", python=operator.or_),
-    Function("bit_xor", _whole(2), _WHOLE, "^", "BitwiseXor", can_fail=True, python=operator.xor),
-    Function("bit_not", _whole(1), "a whole number (int32, int64)", "~", "BitwiseNot", can_fail=True,
+    Function("bit_and", _whole(2), _WHOLE, sql="&", operator="BitwiseAnd", can_fail=True, python=operator.and_),
+    Function("bit_or", _whole(2), _WHOLE, sql="|", operator="BitwiseOr", python=operator.or_),
+    Function("bit_xor", _whole(2), _WHOLE, sql="^", operator="BitwiseXor", can_fail=True, python=operator.xor),
+    Function("bit_not", _whole(1), "a whole number (int32, int64)", sql="~", operator="BitwiseNot", can_fail=True,
              python=operator.invert),
-    Function("shift_left", _shift, _SHIFT, "SHIFTLEFT", "BitwiseLeftShift", can_fail=True, python=_shift_left,
+    Function("shift_left", _shift, _SHIFT, sql="SHIFTLEFT", operator="BitwiseLeftShift", can_fail=True,
+             python=_shift_left, by_types=True),
+    Function("shift_right", _shift, _SHIFT, sql="SHIFTRIGHT", operator="BitwiseRightShift", python=_shift_right,
              by_types=True),
-    Function("shift_right", _shift, _SHIFT, "SHIFTRIGHT", "BitwiseRightShift", python=_shift_right, by_types=True),
-    Function("shift_right_unsigned", _shift, _SHIFT, "SHIFTRIGHTUNSIGNED", python=_shift_right_unsigned,
+    Function("shift_right_unsigned", _shift, _SHIFT, sql="SHIFTRIGHTUNSIGNED", python=_shift_right_unsigned,
              by_types=True),
 )  # fmt: skip

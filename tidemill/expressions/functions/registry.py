@@ -3,9 +3,9 @@
 **To add a function**, write its entry and its builder in the module of its family beside this one (a new family's
 entries go into ``FUNCTIONS`` in ``functions/__init__.py``). The entry is all that is needed::
 
-    Function("initcap", string, "a string", "INITCAP", python=_initcap)
+    Function("initcap", string, "a string", python=_initcap)
 
-- a name, the rule of its types, what it expects (for errors), its name in SQL;
+- a name, the rule of its types, what it expects (for errors); in SQL it has its name in capitals, if no other is given;
 - ``python``: what it means, of one row's values. The reference engine evaluates exactly that, and so does every engine
   that has nothing faster. Results are exact: ``python`` may return an int or a Decimal of any size, and what does not
   fit the type is an overflow. Where there is no value it raises ``FailureError`` with the reason, and the entry says
@@ -76,8 +76,9 @@ def always(_nullable: Sequence[bool]) -> bool:
 class Function:
     """A scalar function.
 
-    ``expects`` completes "expected ..." in errors; ``sql`` is Spark's name, or the operator's sign, and ``aliases``
-    are further names; ``operator`` the class of sqlglot's that stands for it where SQL has syntax and not a name;
+    ``expects`` completes "expected ..." in errors; ``sql`` is Spark's name, or the operator's sign, where it is not the
+    function's in capitals, and ``aliases`` are further names; ``operator`` the class of sqlglot's that stands for it
+    where SQL has syntax and not a name;
     ``can_fail`` says whether a row may be an error, for some functions by the call's literals (as ``check`` gets them);
     what cannot, an engine may evaluate without regard to CASE or AND.
 
@@ -96,7 +97,7 @@ class Function:
     name: str
     rule: TypeRule
     expects: str
-    sql: str
+    sql: str = attrs.Factory(lambda self: self.name.upper(), takes_self=True)
     operator: str = ""
     nullable: Callable[[Sequence[bool]], bool] = any
     can_fail: bool | Callable[[Sequence[Any]], bool] = False

@@ -47,8 +47,10 @@ class Search:
 
     def __call__(self, text: str) -> Any:
         """Return the answer for a text."""
+        if self.in_re2 is None:
+            return self.in_pcre(text)
         texts = pa.array([text])
-        if self.in_re2 is None or (self.at_end and ends_in_a_line_end(texts)[0].as_py()):
+        if self.at_end and ends_in_a_line_end(texts)[0].as_py():
             return self.in_pcre(text)
         return self.in_re2(texts)[0].as_py()
 

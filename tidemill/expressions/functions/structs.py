@@ -48,11 +48,10 @@ def field_place(of: DType, name: str) -> int:
 
 
 STRUCTS: Final = (
-    Function("named_struct", _struct_types, "names of fields, each with a value", "NAMED_STRUCT", nullable=never,
-             sees_null=True, apart=True, check=_names_complaint, refine=_named, python=lambda *given: given[1::2]),
-    Function("field", _of_struct, "a struct and the name of a field", "FIELD", nullable=always,
-             literals=(1,), refine=_field, by_types=True,
-             python=lambda types, value, name: value[field_place(types[0], name)]),
+    Function("named_struct", _struct_types, "names of fields, each with a value", nullable=never, sees_null=True,
+             apart=True, check=_names_complaint, refine=_named, python=lambda *given: given[1::2]),
+    Function("field", _of_struct, "a struct and the name of a field", nullable=always, literals=(1,), refine=_field,
+             by_types=True, python=lambda types, value, name: value[field_place(types[0], name)]),
 )  # fmt: skip
 
 

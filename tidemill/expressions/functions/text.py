@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -79,7 +80,7 @@ def _repeated(text: str, times: int) -> str:
 def _locate(part: str, text: str, start: int) -> int:
     if start <= 0:
         return 0
-    return next((i + 1 for i in range(start - 1, len(text)) if text.startswith(part, i)), 0) if part else 1
+    return text.find(part, start - 1) + 1 if part else 1
 
 
 def _split_part(text: str, delimiter: str, number: int) -> str:
@@ -89,65 +90,67 @@ def _split_part(text: str, delimiter: str, number: int) -> str:
 
 
 def _translate(text: str, characters: str, replacements: str) -> str:
-    places = [(c, characters.find(c)) for c in text]
-    return "".join(c if i < 0 else replacements[i : i + 1] for c, i in places)
+    return text.translate(_translations(characters, replacements))
+
+
+@functools.lru_cache(maxsize=256)
+def _translations(characters: str, replacements: str) -> dict[int, str]:
+    """Return what each character becomes; of one that is there twice the first place counts."""
+    return {ord(c): replacements[i : i + 1] for i, c in reversed(list(enumerate(characters)))}
 
 
 TEXT: Final = (
-    Function("upper", _string, "a string", "UPPER", aliases=("ucase",), python=str.upper),
-    Function("lower", _string, "a string", "LOWER", aliases=("lcase",), python=str.lower),
-    Function("trim", _string, "a string", "TRIM", aliases=("btrim",), python=lambda a: a.strip(" ")),
-    Function("ltrim", _string, "a string", "LTRIM", python=lambda a: a.lstrip(" ")),
-    Function("rtrim", _string, "a string", "RTRIM", python=lambda a: a.rstrip(" ")),
-    Function("initcap", _string, "a string", "INITCAP",
+    Function("upper", _string, "a string", aliases=("ucase",), python=str.upper),
+    Function("lower", _string, "a string", aliases=("lcase",), python=str.lower),
+    Function("trim", _string, "a string", aliases=("btrim",), python=lambda a: a.strip(" ")),
+    Function("ltrim", _string, "a string", python=lambda a: a.lstrip(" ")),
+    Function("rtrim", _string, "a string", python=lambda a: a.rstrip(" ")),
+    Function("initcap", _string, "a string",
              python=lambda a: " ".join(word[:1].title() + word[1:] for word in a.lower().split(" "))),
-    Function("reverse", _string, "a string", "REVERSE", python=lambda a: a[::-1]),
+    Function("reverse", _string, "a string", python=lambda a: a[::-1]),
     Function("length", either(_string_length := fixed(STRING, result=INT32), fixed(BINARY, result=INT32)),
-             "a string or a binary", "LENGTH", aliases=("char_length", "character_length", "len"), python=len),
-    Function("ascii", _string_length, "a string", "ASCII", python=lambda a: ord(a[0]) if a else 0),
-    Function("chr", fixed(INT64, result=STRING), "a whole number", "CHR", aliases=("char",),
+             "a string or a binary", aliases=("char_length", "character_length", "len"), python=len),
+    Function("ascii", _string_length, "a string", python=lambda a: ord(a[0]) if a else 0),
+    Function("chr", fixed(INT64, result=STRING), "a whole number", aliases=("char",),
              python=lambda n: "" if n < 0 else builtins.chr(n % 256)),
-    Function("concat", all_of(STRING, STRING), "strings", "CONCAT", python=lambda *parts: "".join(parts)),
-    Function("concat_ws", all_of(STRING, STRING, least=2), "a separator and strings", "CONCAT_WS",
-             nullable=lambda given: given[0], sees_null=True,
+    Function("concat", all_of(STRING, STRING), "strings", python=lambda *parts: "".join(parts)),
+    Function("concat_ws", all_of(STRING, STRING, least=2), "a separator and strings", nullable=lambda given: given[0],
+             sees_null=True,
              python=lambda by, *parts: None if by is None else by.join(p for p in parts if p is not None)),
-    Function("substring", fixed(STRING, INT32, INT32, result=STRING), "a string, a start and a length", "SUBSTRING",
-             literals=(1, 2), optional=(_to_the_end,), aliases=("substr",), python=part_of),
-    Function("left", _part, "a string and a number of characters", "LEFT", literals=(1,), python=lambda a,
-             n: a[: max(n, 0)]),
-    Function("right", _part, "a string and a number of characters", "RIGHT", literals=(1,), python=lambda a,
-             n: a[max(len(a) - n, 0) :] if n > 0 else ""),
-    Function("repeat", _part, "a string and a number of times", "REPEAT", literals=(1,),
+    Function("substring", fixed(STRING, INT32, INT32, result=STRING), "a string, a start and a length", literals=(1, 2),
+             optional=(_to_the_end,), aliases=("substr",), python=part_of),
+    Function("left", _part, "a string and a number of characters", literals=(1,), python=lambda a, n: a[: max(n, 0)]),
+    Function("right", _part, "a string and a number of characters", literals=(1,),
+             python=lambda a, n: a[max(len(a) - n, 0) :] if n > 0 else ""),
+    Function("repeat", _part, "a string and a number of times", literals=(1,),
              can_fail=lambda literals: literals[1] > 1, python=_repeated),
-    Function("lpad", _pad, "a string, a length and a filling", "LPAD", literals=(1, 2), optional=(" ",),
-             check=_check_pad, python=lambda a, n, filling: _padded(a, n, filling, left=True)),
-    Function("rpad", _pad, "a string, a length and a filling", "RPAD", literals=(1, 2), optional=(" ",),
-             check=_check_pad, python=lambda a, n, filling: _padded(a, n, filling, left=False)),
+    Function("lpad", _pad, "a string, a length and a filling", literals=(1, 2), optional=(" ",), check=_check_pad,
+             python=lambda a, n, filling: _padded(a, n, filling, left=True)),
+    Function("rpad", _pad, "a string, a length and a filling", literals=(1, 2), optional=(" ",), check=_check_pad,
+             python=lambda a, n, filling: _padded(a, n, filling, left=False)),
     Function("replace", fixed(STRING, STRING, STRING, result=STRING), "a string, a part of it and a replacement",
-             "REPLACE", literals=(1, 2), optional=("",), python=lambda a, part,
-             other: other.join(a.split(part)) if part else a),
+             literals=(1, 2), optional=("",), python=lambda a, part, other: other.join(a.split(part)) if part else a),
     Function("translate", fixed(STRING, STRING, STRING, result=STRING), "a string, characters and replacements",
-             "TRANSLATE", literals=(1, 2), python=_translate),
-    Function("locate", fixed(STRING, STRING, INT32, result=INT32), "a part, a string and a start", "LOCATE",
-             literals=(0, 2), optional=(1,), aliases=("position",), python=_locate),
+             literals=(1, 2), python=_translate),
+    Function("locate", fixed(STRING, STRING, INT32, result=INT32), "a part, a string and a start", literals=(0, 2),
+             optional=(1,), aliases=("position",), python=_locate),
     Function("split_part", fixed(STRING, STRING, INT32, result=STRING), "a string, a delimiter and a number",
-             "SPLIT_PART", literals=(1, 2), check=_check_part, python=_split_part),
-    Function("like", _string_test, "a string and a pattern", "LIKE", "Like", literals=(1,),
+             literals=(1, 2), check=_check_part, python=_split_part),
+    Function("like", _string_test, "a string and a pattern", operator="Like", literals=(1,),
              check=lambda given: like_complaint(given[1]), python=matches_like),
-    Function("starts_with", _string_test, "a string and a prefix", "STARTSWITH", literals=(1,),
+    Function("starts_with", _string_test, "a string and a prefix", sql="STARTSWITH", literals=(1,),
              python=str.startswith),
-    Function("ends_with", _string_test, "a string and a suffix", "ENDSWITH", literals=(1,), python=str.endswith),
-    Function("contains", _string_test, "a string and a part of it", "CONTAINS", literals=(1,), python=lambda a,
-             b: b in a),
-    Function("regexp_like", _string_test, "a string and a pattern", "REGEXP_LIKE", "RegexpLike", literals=(1,),
+    Function("ends_with", _string_test, "a string and a suffix", sql="ENDSWITH", literals=(1,), python=str.endswith),
+    Function("contains", _string_test, "a string and a part of it", literals=(1,), python=lambda a, b: b in a),
+    Function("regexp_like", _string_test, "a string and a pattern", operator="RegexpLike", literals=(1,),
              check=lambda given: pattern_complaint(given[1]), aliases=("rlike", "regexp"), can_fail=_unsure(found),
              python=lambda a, pattern: found(pattern)(a)),
     Function("regexp_replace", fixed(STRING, STRING, STRING, result=STRING), "a string, a pattern and a replacement",
-             "REGEXP_REPLACE", literals=(1, 2), check=lambda given: replacement_complaint(*given[1:]),
-             can_fail=_unsure(replaced), python=lambda a, pattern, by: replaced(pattern, by)(a)),
+             literals=(1, 2), check=lambda given: replacement_complaint(*given[1:]), can_fail=_unsure(replaced),
+             python=lambda a, pattern, by: replaced(pattern, by)(a)),
     Function("regexp_extract", fixed(STRING, STRING, INT32, result=STRING), "a string, a pattern and a group",
-             "REGEXP_EXTRACT", literals=(1, 2), optional=(1,), check=_check_extract,
-             can_fail=_unsure(extracted), python=lambda a, pattern, group: extracted(pattern, group)(a)),
+             literals=(1, 2), optional=(1,), check=_check_extract, can_fail=_unsure(extracted),
+             python=lambda a, pattern, group: extracted(pattern, group)(a)),
 )  # fmt: skip
 
 

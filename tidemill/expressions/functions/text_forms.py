@@ -200,7 +200,7 @@ def _json_at(text: str, path: str) -> str | None:
             value = value.get(step) if isinstance(value, dict) else None
     if value is None:
         return None
-    found = str(value) if isinstance(value, str) else _json(value)
+    found = str(value) if isinstance(value, str) else json_text(value)
     return found if is_whole(found) else None
 
 
@@ -209,31 +209,34 @@ def is_whole(text: str) -> bool:
     return text.isascii() or not re.search(r"[\ud800-\udfff]", text)
 
 
-def _json(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """Return a value as JSON: numbers as they are written, floats as Java writes them."""
     if isinstance(value, _Number):
         return str(value)
+    if isinstance(value, float):
+        text: str = cast_value(value, FLOAT64, STRING)
+        return text if text[-1].isdigit() else f'"{text}"'
     if isinstance(value, list):
-        return f"[{','.join(map(_json, value))}]"
+        return f"[{','.join(map(json_text, value))}]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_json(k)}:{_json(v)}" for k, v in value.items()) + "}"
+        return "{" + ",".join(f"{json_text(k)}:{json_text(v)}" for k, v in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False)
 
 
 _part = fixed(STRING, STRING, result=STRING)
 
 TEXT_FORMS: Final = (
-    Function("trim_of", _part, "a string and characters", "TRIM_OF", python=str.strip),
-    Function("ltrim_of", _part, "a string and characters", "LTRIM_OF", python=str.lstrip),
-    Function("rtrim_of", _part, "a string and characters", "RTRIM_OF", python=str.rstrip),
+    Function("trim_of", _part, "a string and characters", python=str.strip),
+    Function("ltrim_of", _part, "a string and characters", python=str.lstrip),
+    Function("rtrim_of", _part, "a string and characters", python=str.rstrip),
     Function("overlay", fixed(STRING, STRING, INT32, INT32, result=STRING),
-             "a string, another one, a place and a length", "OVERLAY", optional=(-1,), python=_overlaid),
+             "a string, another one, a place and a length", optional=(-1,), python=_overlaid),
     Function("substring_index", fixed(STRING, STRING, INT32, result=STRING), "a string, a delimiter and a number",
-             "SUBSTRING_INDEX", python=_up_to),
-    Function("format_string", _form_types, "a form and values", "FORMAT_STRING", nullable=never, literals=(0,),
-             check=_form_complaint, refine=_checked_form, aliases=("printf",), python=_formatted, by_types=True,
-             sees_null=True),
-    Function("get_json_object", _part, "a string and a path", "GET_JSON_OBJECT", nullable=always, literals=(1,),
-             check=_path_complaint, python=_json_at),
+             python=_up_to),
+    Function("format_string", _form_types, "a form and values", nullable=never, literals=(0,), check=_form_complaint,
+             refine=_checked_form, aliases=("printf",), python=_formatted, by_types=True, sees_null=True),
+    Function("get_json_object", _part, "a string and a path", nullable=always, literals=(1,), check=_path_complaint,
+             python=_json_at),
 )  # fmt: skip
 
 

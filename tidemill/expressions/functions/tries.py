@@ -36,9 +36,7 @@ def _try(function: Function, name: str = "") -> Function:
     name = name or function.name
     is_sign = not function.sql.isidentifier()
     rule, expects = (_of_numbers(function.rule), "two numbers") if is_sign else (function.rule, function.expects)
-    return Function(
-        f"try_{name}", rule, expects, f"TRY_{name.upper()}", nullable=always, python=_tried(function), by_types=True
-    )
+    return Function(f"try_{name}", rule, expects, nullable=always, python=_tried(function), by_types=True)
 
 
 def _cast_types(types: Sequence[DType]) -> Signature | None:
@@ -65,8 +63,8 @@ _BY_NAME: Final = {f.name: f for f in (*OPERATORS, *LISTS)}
 TRIES: Final = (
     *(_try(_BY_NAME[name]) for name in ("add", "subtract", "multiply", "divide", "element_at")),
     _try(_BY_NAME["modulo"], "mod"),
-    Function("try_cast", _cast_types, "a value and the name of a type", "TRY_CAST_TO", nullable=always, literals=(1,),
-             refine=_cast_to, python=_cast, by_types=True),
+    Function("try_cast", _cast_types, "a value and the name of a type", sql="TRY_CAST_TO", nullable=always,
+             literals=(1,), refine=_cast_to, python=_cast, by_types=True),
 )  # fmt: skip
 
 

@@ -50,12 +50,11 @@ _OF_ONE: Final[dict[str, Callable[[float], float]]] = {
 }  # fmt: skip
 
 TRIGONOMETRY: Final = (
-    *(Function(n, floats(1), "a number", n.upper(), python=_total(f)) for n, f in _OF_ONE.items()),
-    Function("atan2", floats(2), "two numbers", "ATAN2", python=_total(math.atan2)),
-    Function("hypot", floats(2), "two numbers", "HYPOT", python=_total(math.hypot)),
-    Function("log1p", floats(1), "a number", "LOG1P", nullable=always,
-             python=lambda a: None if a <= -1 else math.log1p(a)),
-    Function("log", floats(2), "a base and a number", "LOG", nullable=always, python=_log),
+    *(Function(n, floats(1), "a number", python=_total(f)) for n, f in _OF_ONE.items()),
+    Function("atan2", floats(2), "two numbers", python=_total(math.atan2)),
+    Function("hypot", floats(2), "two numbers", python=_total(math.hypot)),
+    Function("log1p", floats(1), "a number", nullable=always, python=lambda a: None if a <= -1 else math.log1p(a)),
+    Function("log", floats(2), "a base and a number", nullable=always, python=_log),
 )  # fmt: skip
 
 

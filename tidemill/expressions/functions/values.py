@@ -14,6 +14,7 @@ from tidemill.expressions.types import INT32, DType
 
 OVERFLOW: Final = "overflow"
 ZERO: Final = "division by zero"
+_ALL_DIGITS: Final = decimal.Context(prec=1000)
 
 
 class FailureError(Exception):
@@ -41,19 +42,28 @@ def fitted(value: Any, to: DType) -> Any:
 
 def rounded(value: decimal.Decimal, to: DType) -> decimal.Decimal:
     """Return a decimal with the places of its type, halves rounded away from zero."""
-    with decimal.localcontext(prec=1000):
-        found = value.quantize(decimal.Decimal(1).scaleb(-to.scale), decimal.ROUND_HALF_UP)
-        if abs(found.scaleb(to.scale)) >= 10**to.precision:
-            raise FailureError(OVERFLOW)
-        return found + 0  # a decimal has no -0
+    found = to_places(value, -to.scale)
+    if found.adjusted() + to.scale >= to.precision:
+        raise FailureError(OVERFLOW)
+    return found or found.copy_abs()  # a decimal has no -0
+
+
+def to_places(value: decimal.Decimal, exponent: int) -> decimal.Decimal:
+    """Return a decimal with its last place at a power of ten, halves rounded away from zero."""
+    return value.quantize(decimal.Decimal(1).scaleb(exponent), decimal.ROUND_HALF_UP, _ALL_DIGITS)
 
 
 # Order: NaN equals itself and is greater than every number; lists go by their values.
 
 
-def row_order(row: Iterable[Any]) -> list[tuple[bool, bool, Any]]:
-    """Return the key by which rows are sorted: column by column, nulls first, NaN greatest."""
-    return [(False, False, False) if v is None else (True, *value_order(v)) for v in row]
+def row_order(row: Iterable[Any]) -> tuple[tuple[bool, bool, Any], ...]:
+    """Return the key by which rows are sorted: column by column, nulls first, NaN greatest.
+
+    >>> nan = float("nan")
+    >>> sorted([((1, 2),), ((1,),), (None,), ((nan,),), ((None, 3),), ((),)], key=row_order)
+    [(None,), ((),), ((None, 3),), ((1,),), ((1, 2),), ((nan,),)]
+    """
+    return tuple([(False, False, False) if v is None else (True, *value_order(v)) for v in row])
 
 
 def value_order(value: Any) -> tuple[bool, Any]:

@@ -128,7 +128,7 @@ def _reason(call: BoundWindowCall, by: DType) -> str | None:
         counts_values = call.ignore_nulls and not isinstance(call.offset, BoundLiteral)
         return "IGNORE NULLS by an offset that is another for each row" if counts_values else None
     frame = call.frame
-    if frame.mode == "range" and frame.offsets and _is_long(by):
+    if frame.mode == "range" and frame.offsets and by.is_decimal and by.precision > _DIGITS:
         return f"a RANGE by value over decimals of more than {_DIGITS} digits"
     if frame.start is not None and frame.end is not None:
         return None
@@ -147,7 +147,3 @@ def _without_a_bound(call: ValueCall | AggregateCall) -> str | None:
     elif call.distinct and call.function not in ONCE_IS_ENOUGH and not counts_only_first_values(call):
         reason = f"{call.function}(DISTINCT ...) with EXCLUDE"
     return None if reason is None else f"{reason} over a frame unbounded on one side"
-
-
-def _is_long(dtype: DType) -> bool:
-    return dtype.is_decimal and dtype.precision > _DIGITS

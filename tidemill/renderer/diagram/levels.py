@@ -28,6 +28,8 @@ from tidemill.site import Site
 GroupKind: TypeAlias = Literal["flow", "loop", "function", "block", "statement", "call", "outputs", "part"]
 MOST: Final = 40
 """Boxes that one box holds at most, where operators and loops may be put together."""
+_AT_ONCE: Final = 16
+"""Up to so many they are not put together by place alone; where the explorer has room, such parts have no borders."""
 _PARTS: Final = 16
 """Into how many a box is divided where nothing else is known, at most."""
 _TRIED: Final = 4
@@ -152,15 +154,28 @@ class _Levels:
                 at, clusters = found
                 self._divide(group, scope, clusters, lambda c: self._named(c[0].path[at], c), at + 1)
                 return
-        if len(atoms) <= MOST:
+        if len(atoms) <= _AT_ONCE:
             for atom in atoms:
                 self._put(group, scope, atom)
             return
-        clusters = self._clusters(atoms, lambda a: frozenset[str]().union(*[self.outputs[n] for n in a.nodes]))
-        if 1 < len(clusters) <= MOST and max(map(len, clusters)) < len(atoms):
-            self._divide(group, scope, clusters, self._for_outputs, None)
-            return
-        self._divide(group, scope, _chunks(atoms), self._part, None)
+        if len(atoms) > MOST:
+            clusters = self._clusters(atoms, lambda a: frozenset[str]().union(*[self.outputs[n] for n in a.nodes]))
+            if 1 < len(clusters) <= MOST and max(map(len, clusters)) < len(atoms):
+                self._divide(group, scope, clusters, self._for_outputs, None)
+                return
+        chunks = [[a for pair in chunk for a in pair] for chunk in _chunks(self._paired(atoms))]
+        self._divide(group, scope, chunks, self._part, None)
+
+    def _paired(self, atoms: list[_Atom]) -> list[list[_Atom]]:
+        """Return atoms in their order, what reads nothing with its reader where that comes next."""
+        reads = self._reads(atoms)
+        pairs: list[list[_Atom]] = []
+        for atom in atoms:
+            if pairs and not reads[pairs[-1][-1]] and pairs[-1][-1] in reads[atom]:
+                pairs[-1].append(atom)
+            else:
+                pairs.append([atom])
+        return pairs
 
     def _by_parts(self, atoms: list[_Atom], depth: int) -> tuple[int, list[list[_Atom]]] | None:
         """Return the first depth from this one on at which parts of the program divide atoms, and how."""

@@ -13,6 +13,7 @@ import attrs
 
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
 from tidemill.expressions.intervals import INTERVALS, unit_length
+from tidemill.expressions.rewriting import can_fail, itself_can_fail
 from tidemill.expressions.sql_text import to_sql
 from tidemill.expressions.types import FLOAT64, INT32, INT64, INTERVAL, STRING, TIME, TIMESTAMPTZ, UUID
 from tidemill.renderer.spark.frames import columns
@@ -44,14 +45,6 @@ _WILDCARDS: Final = 3
 _DOLLAR: Final = "\\u0024{"
 """How texts are written that have ``${``: Spark puts the value of a variable in place of ``${env:HOME}``."""
 
-_MAY_BE_LEAST: Final = frozenset(
-    (
-        "add", "subtract", "multiply", "int_divide", "bit_and", "bit_xor", "bit_not", "shift_left", "floor", "ceil",
-        "cast",
-    )
-)  # fmt: skip
-"""Functions that may give -2**63, which is an overflow here: it stands for NULL in the engines."""
-
 
 def native_sql(bound: Bound) -> str | None:
     """Return an expression over ``c0, c1, ...`` as Spark SQL; None where Spark has no exact counterpart."""
@@ -65,28 +58,9 @@ def native_sql(bound: Bound) -> str | None:
     return f"CAST({text} AS {sql_type(bound.dtype)})"
 
 
-_NEVER_FAIL: Final = frozenset(
-    (
-        "eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe", "in", "and", "or", "not", "is_null", "isnan", "case",
-        "coalesce", "least", "greatest", "length", "concat", "upper", "lower", "trim", "ltrim", "rtrim", "contains",
-        "starts_with", "ends_with", "year", "quarter", "month", "day",
-    )
-)  # fmt: skip
-_NEVER_FAIL_ON_FLOATS: Final = frozenset(("add", "subtract", "multiply", "negate", "abs"))
-
-
 def cannot_fail(bound: Bound) -> bool:
     """Return whether Spark computes an expression, and without an error whatever the row; False where it is unknown."""
-    if native_sql(bound) is None:
-        return False
-    if not isinstance(bound, BoundCall):
-        return True
-    if bound.function == "cast":
-        given = bound.args[0].dtype
-        sure = given == bound.dtype or ((given.is_integer or given == FLOAT64) and bound.dtype == FLOAT64)
-    else:
-        sure = bound.function in _NEVER_FAIL or (bound.function in _NEVER_FAIL_ON_FLOATS and bound.dtype == FLOAT64)
-    return sure and all(map(cannot_fail, bound.args))
+    return native_sql(bound) is not None and not can_fail(bound)
 
 
 _OURS: Final = (TIMESTAMPTZ, TIME, INTERVAL, UUID)
@@ -119,11 +93,9 @@ def _has(call: BoundCall) -> bool:  # noqa: PLR0911 - one line a difference
         return False  # Spark rounds
     if call.function == "int_divide" and given.is_decimal:
         return given.precision - given.scale + call.args[1].dtype.scale <= _COMPACT  # else Spark's int64 goes round
-    return call.function in NATIVE and not (call.function == "like" and _has_many_wildcards(call.args[1]))
-
-
-def _has_many_wildcards(pattern: Bound) -> bool:
-    return isinstance(pattern, BoundLiteral) and pattern.value.count("%") > _WILDCARDS
+    if call.function == "like" and isinstance(pattern := call.args[1], BoundLiteral):
+        return bool(pattern.value.count("%") <= _WILDCARDS)
+    return call.function in NATIVE
 
 
 def _guarded(bound: Bound) -> Bound:
@@ -138,7 +110,7 @@ def _guarded(bound: Bound) -> Bound:
     if call.function == "xxhash64":
         least = BoundLiteral(-(2**63) + 1, INT64)
         return BoundCall("greatest", (call, least), INT64, call.nullable)
-    if call.function not in _MAY_BE_LEAST or (call.function == "cast" and bound.args[0].dtype.is_integer):
+    if not itself_can_fail(call):
         return call
     one = BoundLiteral(1, INT64)
     less = BoundCall("subtract", (call, one), INT64, call.nullable)  # overflows for exactly that value

@@ -1,4 +1,5 @@
-// The layers of one box's inside: which element is in which, in what order, and how far across. As layers.py has it.
+// The layers of one box's inside: which element is in which, in what order, and how far across. As layers.py has it, but
+// that elements joined to one other come along with that, so that chains are straight.
 //
 // An element is a box, an open box that is laid out already, or a bend of an edge that passes a layer. The edges of one
 // source share their bends, so what many read is one trunk with branches.
@@ -156,13 +157,19 @@ function wishesOf(row, above, below) {
     let [total, weight] = [0, 0];
     for (const joins of [...(above ? [e.above] : []), ...(below ? [e.below] : [])]) {
       for (const [other, there, here] of joins) {
-        const w = e.isBend && other.isBend ? 6 : 1;
+        const w = weightOf(e, other);
         total += w * (other.center + there - here);
         weight += w;
       }
     }
     return weight ? [total / weight, weight] : [e.center, 0.01];
   });
+}
+
+// How much two that are joined would like to be in line: what is joined to nothing else only comes along.
+function weightOf(one, other) {
+  if (one.isBend && other.isBend) return 6;
+  return [one, other].some((e) => e.above.length + e.below.length === 1) ? 0.1 : 1;
 }
 
 // Put elements where the weighted squares of their distances from where they would like to be are least: neighbours

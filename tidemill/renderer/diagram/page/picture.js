@@ -6,7 +6,8 @@
 
 const NOT_IN_XML = /[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // halves of letters too
 const LEAST_LETTERS = 11;
-const WIDEST = 250;
+const WIDEST = 320;
+const SHORT = new Intl.NumberFormat("en", { notation: "compact" });
 const MOST_FLOWING = 60; // edges along which a flow is drawn: with more, browsers paint nothing else
 const READABLE = 0.48; // the scale down to which names can be read in boxes
 
@@ -21,6 +22,7 @@ function picture(canvas, map, data, tree, told) {
   let chosen = null;
   let isFresh = true; // as long as nobody has opened or closed anything
   let written = 0; // the scale that boxes were written for
+  let isDense = false; // where boxes have room for their names, and for more only from near
 
   const views = viewOf(canvas, map, {
     moved: write,
@@ -56,6 +58,14 @@ function picture(canvas, map, data, tree, told) {
     return width * size;
   }
 
+  // As many figures as there is room for, of none its first digits alone; where there is room for none, the first one in short.
+  function fitting(figures, size, room) {
+    let found = figures;
+    while (found && widthOf(found, size) > room) found = found.slice(0, Math.max(0, found.lastIndexOf(" · ")));
+    const short = figures.split(" · ")[0].replace(/^[\d,]+/, (n) => SHORT.format(Number(n.replaceAll(",", ""))));
+    return found || (widthOf(short, size) > room ? "" : short);
+  }
+
   // As much of a text as there is room for: of what has parts, as many of them as can be.
   function clipped(text, size, room, isBold) {
     if (widthOf(text, size, isBold) <= room) return text;
@@ -64,6 +74,14 @@ function picture(canvas, map, data, tree, told) {
     const letters = [...text];
     const most = Math.floor((letters.length * (room - size)) / widthOf(text, size, isBold));
     return most < 2 ? "" : `${letters.slice(0, most).join("").trimEnd()}…`;
+  }
+
+  // As much of a title, with what tells it from others of its name.
+  function clippedTitle(title, size, room) {
+    const apart = title.match(/ [#:]\d+$/)?.[0] ?? "";
+    if (widthOf(title, size, true) <= room) return title;
+    const beginning = clipped(title.slice(0, title.length - apart.length), size, room - widthOf(apart, size, true), true);
+    return beginning && beginning + apart;
   }
 
   function titleOf(id) {
@@ -103,12 +121,11 @@ function picture(canvas, map, data, tree, told) {
   function sizeOf(id) {
     if (typeof id === "string") return { width: 8, height: 8, label: 0 };
     const label = hasFigures ? 34 : 0;
-    if (tree.isChip(id)) return { width: Math.round(Math.min(WIDEST, widthOf(titleOf(id), 23) + 24)), height: 23, label };
-    const group = groups.get(id);
+    if (tree.isChip(id)) return { width: Math.round(Math.min(WIDEST, widthOf(titleOf(id), LEAST_LETTERS / READABLE) + 24)), height: 23, label };
     const [title, ...others] = linesOf(id, painted?.figuresOf(id));
-    const wide = Math.max(widthOf(title, 22, true) + 24, Math.min(180, Math.max(0, ...others.map((t) => widthOf(t, 11) + 20))));
-    const height = 34 + 14 * ((group && !group.ends.length && group.result === null ? 1 : 2) + (hasFigures ? 1 : 0));
-    return { width: Math.round(Math.max(hasFigures ? 130 : 100, Math.min(WIDEST, wide))), height, label };
+    const below = isDense ? 70 : Math.min(180, Math.max(hasFigures ? 130 : 100, ...others.map((t) => widthOf(t, 11) + 20)));
+    const wide = widthOf(title, LEAST_LETTERS / (READABLE - 0.03), true) + 24; // a little further out, too
+    return { width: Math.round(Math.max(below, Math.min(WIDEST, wide))), height: isDense ? 36 : 68, label };
   }
 
   // How wide a title is where it is widest, of those that can be read: its letters get no smaller on the screen.
@@ -119,7 +136,8 @@ function picture(canvas, map, data, tree, told) {
   // Write in what is seen as much as there is room for, and nothing in what is not: at each other scale browsers lay out
   // all letters anew. Before it moves, what is to be seen there is written too.
   function write(view, isToCome = false) {
-    const scale = Math.abs(Math.log(view.scale / written)) > 0.04 ? view.scale : written;
+    const isNear = written <= view.scale && view.scale < written * 1.08; // letters only grow between
+    const scale = isNear ? written : view.scale < written ? view.scale * 0.97 : view.scale;
     const each = (places, fill, clear) => {
       for (const [id, at] of places) {
         if (!views.sees(at, view)) {
@@ -143,14 +161,14 @@ function picture(canvas, map, data, tree, told) {
   }
 
   function writeCount(id, { text, said, y }, scale) {
-    const size = round1(Math.max(LEAST_LETTERS, 11 * scale) / scale);
+    const size = Math.ceil((100 * Math.max(LEAST_LETTERS, 11 * scale)) / scale) / 100;
     set(text, { text: said, "font-size": size, y: round1(down ? y + 3 + size : y - 4) });
   }
 
   // A title begins where its box does, and may be as long as most of that, or up to what enters beside it.
   function writeTitle(id, { text, rect, title, corner: { x, y }, width: whole, room }, scale) {
     const size = Math.max(LEAST_LETTERS, 12 * scale);
-    const shown = clipped(title, size, room * scale - 14, true) || (whole * scale > 60 ? title[0] : "");
+    const shown = clippedTitle(title, size, room * scale - 14) || (whole * scale > 60 ? title[0] : "");
     set(rect, { visibility: shown ? "visible" : "hidden" }); // where there is no room for a letter, a tab would only hide what is behind
     const [width, height] = [(widthOf(shown, size, true) + 14) / scale, (size + 6) / scale];
     set(rect, { x: round1(x), y: round1(y - height / 2), width: round1(width), height: round1(height) });
@@ -159,20 +177,22 @@ function picture(canvas, map, data, tree, told) {
 
   function writeBox(id, box, scale) {
     const [wide, high] = [box.width * scale, box.height * scale];
-    const lines = linesOf(id, box.figures);
-    const big = tree.isChip(id) ? Math.max(LEAST_LETTERS, 11 * scale) : Math.max(LEAST_LETTERS, 13 * scale);
-    const small = Math.max(LEAST_LETTERS, 11 * scale);
+    const known = signsOf(groups.get(id));
+    const grown = isDense ? scale / 2 : scale; // letters, so that from near there is room for more of them
+    const big = Math.max(LEAST_LETTERS, (tree.isChip(id) ? 11 : 13) * grown);
+    const small = Math.max(LEAST_LETTERS, 11 * grown);
+    const lines = linesOf(id, box.figures && fitting(box.figures, small, wide - 10 - known.room));
     const room = tree.isChip(id) ? high : high - 4;
     let fits = room < big ? 0 : 1 + Math.max(0, Math.floor((room - big * 1.3) / (small * 1.27)));
     fits = Math.min(fits, lines.length);
-    const known = signsOf(groups.get(id));
     const isTight = fits === 1 && widthOf(lines[0], big, true) > wide - 10 - known.room; // a name is more than the sign
     const { signs, room: ofSigns } = isTight ? { signs: "", room: 0 } : known;
     let y = box.y + (high - (big * 1.28 + (fits - 1) * small * 1.27)) / 2 / scale + big / scale;
     for (let i = 0; i < Math.max(fits, box.texts.length); i++) {
       const size = i ? small : big;
       const beside = i === fits - 1 ? ofSigns : 0;
-      const text = i < fits ? clipped(lines[i], size, wide - 10 - beside, !i && !tree.isChip(id)) : "";
+      const fit = i || tree.isChip(id) ? clipped : clippedTitle;
+      const text = i < fits ? fit(lines[i], size, wide - 10 - beside) : "";
       if (!box.texts[i]) box.texts[i] = make("text", { class: i ? "quiet" : tree.isChip(id) ? "chip" : "name", "text-anchor": "middle" }, box.group);
       place(box.texts[i], text, box.x + (box.width - beside / 2 / scale) / 2, y, size / scale);
       y += (small * 1.27) / scale;
@@ -189,7 +209,7 @@ function picture(canvas, map, data, tree, told) {
   }
 
   function place(element, text, x, y, size) {
-    set(element, text ? { text, x: round1(x), y: round1(y), "font-size": Math.round(size * 100) / 100 } : { text });
+    set(element, text ? { text, x: round1(x), y: round1(y), "font-size": Math.ceil(size * 100) / 100 } : { text });
   }
 
   // -- drawing --------------------------------------------------------------------------------------------------
@@ -204,18 +224,18 @@ function picture(canvas, map, data, tree, told) {
     return { x, y, width, height };
   }
 
-  function laidOut(way) {
-    return layoutOf(tree.visible(titleWidth), sizeOf, way);
-  }
-
-  // Lay out what is open, in the direction in which more of it can be read, and draw it.
-  function draw(before = null) {
-    const both = [true, false].map((way) => {
-      const layout = laidOut(way);
+  // Lay out what is open, in the direction in which more of it can be read.
+  function laidOut() {
+    const [first, other] = [true, false].map((way) => {
+      const layout = layoutOf(tree.visible(titleWidth), sizeOf, way);
       const size = way ? [layout.across, layout.along] : [layout.along, layout.across];
       return { way, layout, size, scale: views.fitting(size) };
     });
-    const found = both[1].scale > both[0].scale * 1.1 ? both[1] : both[0];
+    return other.scale > first.scale * 1.1 ? other : first;
+  }
+
+  function draw(before = null) {
+    const found = laidOut();
     down = found.way;
     const scene = make("g", {});
     const layers = ["frames", "edges", "boxes"].map((name) => make("g", { class: name }, scene));
@@ -350,7 +370,7 @@ function picture(canvas, map, data, tree, told) {
       const figures = moment.figuresOf(id);
       if (box.figures === figures) continue;
       box.figures = figures;
-      set(box.group, { "aria-label": `${groups.has(id) ? "closed box " : ""}${titleOf(id)}, ${figures}` });
+      set(box.group, { "aria-label": [`${groups.has(id) ? "closed box " : ""}${titleOf(id)}`, figures].filter(Boolean).join(", ") });
       box.scale = -1; // to be written anew
     }
     let alive = 0;
@@ -409,20 +429,25 @@ function picture(canvas, map, data, tree, told) {
   // Show what is open anew, fitted.
   function redraw() {
     isFresh = false;
-    draw();
-    views.moveTo(views.fitted(READABLE, firstBoxes()));
+    isDense = false;
+    drawFitted();
   }
 
-  // Open as much as can be read in this window.
+  // Open as much as can be read in this window, in boxes as large as there is room for.
   function begin() {
-    const [width] = views.room();
-    for (const most of [MOST_BOXES, 30, 22, 16, 11, 7, 1]) {
-      tree.openUpTo(width < 500 ? Math.min(most, 16) : most);
-      draw();
-      if (views.fitting(drawn.size) >= READABLE) break;
-    }
-    views.moveTo(views.fitted(READABLE, firstBoxes()));
+    const isRoom = () => laidOut().scale >= READABLE;
+    isDense = true;
+    tree.openUpTo(MOST_BOXES, isRoom);
+    isDense = false;
+    isDense = !isRoom();
+    drawFitted();
     isFresh = true;
+  }
+
+  function drawFitted() {
+    draw();
+    written = 0; // so that letters are as they should be at this scale
+    views.moveTo(views.fitted(READABLE, firstBoxes()));
   }
 
   // Where the flow begins.

@@ -4,6 +4,7 @@
 // inside; of an open one there is its border, through which edges go at ports; of loops, at what enters and leaves.
 
 const MOST_BOXES = 40; // as many are to be seen at first, at most
+const FEW_BOXES = 20; // up to so many, some boxes are opened and others beside them are not
 
 function treeOf(data) {
   const operators = new Map(data.operators.map((o) => [o.id, o]));
@@ -27,6 +28,7 @@ function treeOf(data) {
   const told = new Map(); // what tells boxes of one name apart that are beside each other
   for (const g of groups.values()) if (g.kind !== "call") tellApart([...g.operators, ...g.groups]);
   const open = new Set([rootId]);
+  const flat = new Set(); // open ones without a border: parts by place alone, where all that is beside them is open too
 
   function tellApart(ids) {
     const boxes = ids.filter((id) => !isChip(id)).map((id) => groups.get(id) ?? operators.get(id));
@@ -47,7 +49,7 @@ function treeOf(data) {
 
   function around(id) {
     const found = [];
-    for (let g = parents.get(id); g !== undefined; g = parents.get(g)) found.push(g);
+    for (let g = parents.get(id); g !== undefined; g = parents.get(g)) if (!flat.has(g)) found.push(g);
     return found;
   }
 
@@ -68,26 +70,39 @@ function treeOf(data) {
     return role === "border" || role === "feedback";
   }
 
-  // Open groups from the outermost on, those of inputs and outputs first: of one depth all or none, but for those that
-  // are too large, as long as no more boxes are to be seen than `most`. Calls stay closed.
-  function openUpTo(most) {
-    open.clear();
-    open.add(rootId);
+  // Open groups from the outermost on, those of inputs and outputs first: of one depth all, or while there are few
+  // boxes, those for which `isRoom` says that there is room, and then nothing in these. No more boxes than `most` are to
+  // be seen, and calls stay closed.
+  function openUpTo(most, isRoom) {
+    close();
     let seen = size(groups.get(rootId));
     let waiting = [...groups.get(rootId).groups];
+    const opened = (wanted, asFlat = []) => {
+      const more = wanted.reduce((sum, g) => sum + size(g) - 1, 0);
+      if (seen + more > most) return false;
+      for (const g of wanted) open.add(g.id);
+      for (const g of asFlat) flat.add(g.id);
+      if (isRoom()) {
+        seen += more;
+        return true;
+      }
+      for (const g of wanted) open.delete(g.id);
+      for (const g of asFlat) flat.delete(g.id);
+      return false;
+    };
     while (waiting.length) {
       const rank = Math.min(...waiting.map(rankOf));
-      const here = waiting.filter((id) => rankOf(id) === rank).map((id) => groups.get(id));
+      const here = waiting.filter((id) => rankOf(id) === rank).map((id) => groups.get(id)).filter((g) => g.kind !== "call");
       waiting = waiting.filter((id) => rankOf(id) > rank);
-      const fit = here.filter((g) => g.kind !== "call" && seen - 1 + size(g) <= most);
-      const more = fit.reduce((sum, g) => sum + size(g) - 1, 0);
-      if (seen + more > most) continue;
-      for (const g of fit) {
-        open.add(g.id);
-        waiting.push(...g.groups);
-      }
-      seen += more;
+      if (opened(here, here.filter((g) => g.kind === "part"))) waiting.push(...here.flatMap((g) => g.groups));
+      else for (const g of here) if (seen < FEW_BOXES) opened([g]);
     }
+  }
+
+  function close() {
+    open.clear();
+    flat.clear();
+    open.add(rootId);
   }
 
   function rankOf(id) {
@@ -100,6 +115,7 @@ function treeOf(data) {
   }
 
   function openAll() {
+    flat.clear();
     for (const id of groups.keys()) open.add(id);
   }
 
@@ -113,28 +129,31 @@ function treeOf(data) {
   // Of an open group what layoutOf(...) wants to know.
   function visible(titleWidth) {
     const shown = new Map();
-    const made = (g) => {
-      const inside = {
-        id: g.id, hasBorder: g.id !== rootId, titleWidth: g.id === rootId ? 0 : titleWidth(g),
-        boxes: [], ports: [], opened: [], edges: [], back: [], known: new Map(),
-      };
-      shown.set(g.id, inside);
+    const fill = (inside, g) => {
       for (const id of g.operators) {
         if (operators.get(id).role === "border") inside.ports.push({ id, pinned: operators.get(id).kind === "Enter" ? -1 : 1 });
         else inside.boxes.push(id);
       }
       for (const id of g.groups) {
-        if (open.has(id)) inside.opened.push(made(groups.get(id)));
+        if (flat.has(id)) fill(inside, groups.get(id));
+        else if (open.has(id)) inside.opened.push(made(groups.get(id)));
         else inside.boxes.push(id);
       }
       return inside;
+    };
+    const made = (g) => {
+      shown.set(g.id, {
+        id: g.id, hasBorder: g.id !== rootId, titleWidth: g.id === rootId ? 0 : titleWidth(g),
+        boxes: [], ports: [], opened: [], edges: [], back: [], known: new Map(),
+      });
+      return fill(shown.get(g.id), g);
     };
     const whole = made(groups.get(rootId));
     for (const o of data.operators) {
       for (const source of o.reads) connect(shown, standsFor(source), standsFor(o.id), source);
       if (o.back !== null && standsFor(o.id) === o.id) {
         const target = standsFor(o.back);
-        if (target !== o.id) shown.get(parents.get(o.id)).back.push([o.id, target]);
+        if (target !== o.id) shown.get(around(o.id)[0]).back.push([o.id, target]);
       }
     }
     return whole;

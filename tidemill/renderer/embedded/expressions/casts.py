@@ -1,24 +1,22 @@
 """Casts of Arrow columns by Spark's ANSI rules, where Arrow's own differ: text forms, rounding, ranges.
 
-A rule is a function of an array (never of a scalar); it raises a ``ValueError`` (``pa.ArrowInvalid`` is one) or an
-``ArithmeticError`` where a value does not fit.
+A rule is a function of an array (never of a scalar); it raises a ``FailureError`` or an ``pa.ArrowInvalid`` where a
+value does not fit.
 """
 
 from __future__ import annotations
 
 import decimal
-import math
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.expressions.functions.casts import cast_value
-from tidemill.expressions.functions.reading import value_of_text
-from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.types import BOOL, FLOAT64, INT64, STRING, TIMESTAMP, DType
-from tidemill.renderer.embedded.expressions.places import fewer_places, rounded
+from tidemill.renderer.embedded.expressions.decimals import fewer_places, rounded
+from tidemill.renderer.embedded.expressions.kernels import by_distinct
 
 CastRule: TypeAlias = Callable[[pa.Array], pa.Array]
 
@@ -55,23 +53,15 @@ def cast_rule(source: DType, to: DType) -> CastRule:  # noqa: PLR0911 - one line
     return _arrow_cast(to, safe=source == INT64 and to.is_integer)
 
 
-def by_distinct(array: pa.Array, convert: Callable[[Any], Any], to: pa.DataType) -> pa.Array:
-    """Return the array mapped by a Python function that is called once for each distinct value."""
-    is_float = pa.types.is_float64(array.type)
-    # By bits, or else 0.0 and -0.0 would count as one.
-    encoded = (array.view(pa.int64()) if is_float else array).dictionary_encode()
-    values = encoded.dictionary.view(pa.float64()) if is_float else encoded.dictionary
-    made = pa.array([convert(v) for v in values.to_pylist()], to)
-    if isinstance(made, pa.ChunkedArray):
-        msg = "the values do not fit in one array"
-        raise pa.ArrowCapacityError(msg)
-    return made.take(encoded.indices)
-
-
 def _arrow_cast(to: DType, *, safe: bool = True) -> CastRule:
     options = pc.CastOptions.safe(to.arrow) if safe else pc.CastOptions.unsafe(to.arrow)
     call = pc.get_function("cast").call
     return lambda a: call((a,), options)
+
+
+def _one_by_one(source: DType, to: DType) -> CastRule:
+    """Return the cast as it is defined, once for each distinct value."""
+    return lambda a: by_distinct(a, lambda v: cast_value(v, source, to), to.arrow)
 
 
 def _not_reserved(result: pa.Array, to: DType) -> pa.Array:
@@ -90,52 +80,26 @@ def _from_string(to: DType) -> CastRule:
         return _arrow_cast(to)
     plain = _FORMS.get(to.name)
     if plain is None:
-        return lambda a: by_distinct(a, lambda text: _read(text, to), to.arrow)
-    convert = _arrow_cast(to)
+        return _one_by_one(STRING, to)
+    convert, one_by_one = _arrow_cast(to), _one_by_one(STRING, to)
 
     def cast(array: pa.Array) -> pa.Array:
         if pc.all(pc.match_substring_regex(array, plain)).as_py() is False:
-            return by_distinct(array, lambda text: _read(text, to), to.arrow)
+            return one_by_one(array)
         return _not_reserved(convert(array), to)
 
     return cast
 
 
-def _read(text: str, to: DType) -> Any:
-    try:
-        return value_of_text(text, to)
-    except FailureError as failure:
-        raise ValueError(failure) from None
-
-
 # To strings.
 
 
-def _double_text(value: float) -> str:
-    """Return Java's text of a double: the shortest digits, an exponent below 0.001 and from ten million on."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    size = abs(value)
-    if size == 0 or 1e-3 <= size < 1e7:  # noqa: PLR2004 - Java's limits
-        # repr is positional here but for 0.0001 and below, which is out of these limits.
-        return repr(value)
-    # The fewest digits that read back, but at least one after the point.
-    text = next(t for digits in range(1, 18) if float(t := f"{value:.{digits}e}") == value)
-    mantissa, exponent = text.split("e")
-    return f"{mantissa}E{int(exponent)}"
-
-
 def _to_string(source: DType) -> CastRule:
-    if source == FLOAT64:
-        return lambda a: by_distinct(a, _double_text, pa.string())
-    if source.is_decimal and source.scale > 6:  # noqa: PLR2004 - then Arrow may write an exponent
-        return lambda a: by_distinct(a, lambda v: f"{v:f}", pa.string())
     if source == TIMESTAMP:
         return lambda a: pc.replace_substring_regex(a.cast(pa.string()), r"\.?0{1,6}$", "")
-    if source.name in ("timestamptz", "time", "interval"):
-        return lambda a: by_distinct(a, lambda v: cast_value(v, source, STRING), pa.string())
+    may_have_exponent = source.is_decimal and source.scale > 6  # noqa: PLR2004 - as Arrow writes it
+    if may_have_exponent or source.name in ("float64", "timestamptz", "time", "interval"):
+        return _one_by_one(source, STRING)
     return _arrow_cast(STRING)
 
 
@@ -144,7 +108,7 @@ def _to_string(source: DType) -> CastRule:
 
 def _to_decimal(source: DType, to: DType) -> CastRule:
     if source == FLOAT64:
-        return lambda a: by_distinct(a, lambda v: round_decimal(decimal.Decimal(repr(v)), to), to.arrow)
+        return _one_by_one(source, to)
     if not source.is_decimal:
         wide = pa.decimal256(19 + to.scale, to.scale)
         return lambda a: a.cast(pa.int64()).cast(wide).cast(to.arrow)
@@ -152,9 +116,3 @@ def _to_decimal(source: DType, to: DType) -> CastRule:
         wider = pa.decimal256(76, to.scale)
         return lambda a: a.cast(wider).cast(to.arrow)
     return lambda a: rounded(a, to.scale).cast(to.arrow)
-
-
-def round_decimal(value: decimal.Decimal, to: DType) -> decimal.Decimal:
-    """Return a decimal with a type's places after the point; whether it fits, Arrow says."""
-    with decimal.localcontext(prec=1000):
-        return value.quantize(decimal.Decimal(1).scaleb(-to.scale), decimal.ROUND_HALF_UP)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral
+from tidemill.expressions.functions.operators import MIRRORED
 from tidemill.expressions.rewriting import conditions
 from tidemill.renderer.embedded.kernels.codec import Interner, encoder
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Rows
@@ -59,7 +60,7 @@ def _compared(condition: Bound, interner: Interner) -> _Test | None:
     left, right = map(_narrow, condition.args)
     name = condition.function
     if isinstance(left, BoundLiteral):
-        left, right, name = right, left, _TURNED[name]
+        left, right, name = right, left, MIRRORED[name]
     if not isinstance(left, BoundColumn) or not isinstance(right, BoundLiteral) or right.value is None:
         return None
     both_whole = left.dtype.is_integer and right.dtype.is_integer
@@ -77,9 +78,6 @@ def _narrow(bound: Bound) -> Bound:
     return given if given.dtype.name == "int32" else bound
 
 
-_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,
-}  # fmt: skip
-_TURNED: Final = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {name: getattr(operator, name) for name in MIRRORED}
 _TRUE_OF_NULL: Final = frozenset((operator.lt, operator.le, operator.ne))
 """Whose result is true for the code of NULL, which is less than any other."""

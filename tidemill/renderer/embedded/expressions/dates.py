@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -12,7 +11,8 @@ import pyarrow.compute as pc
 
 from tidemill.boundary.arrow_arrays import truths_of
 from tidemill.expressions.bound import BoundCall
-from tidemill.expressions.intervals import DAYS, MICROSECONDS, MONTHS, UNITS
+from tidemill.expressions.functions.date_values import EPOCH
+from tidemill.expressions.intervals import DAY_MICROSECONDS, DAYS, MICROSECONDS, MONTHS, UNITS
 from tidemill.expressions.types import DATE, INTERVAL, TIMESTAMP, DType
 from tidemill.renderer.embedded.expressions.kernels import (
     Apply,
@@ -26,10 +26,10 @@ from tidemill.renderer.embedded.expressions.kernels import (
 )
 from tidemill.renderer.embedded.expressions.python_rule import python_rule
 
-_EPOCH: Final = dt.date(1970, 1, 1)
-_FIRST_DAY: Final = (dt.date.min - _EPOCH).days
-_LAST_DAY: Final = (dt.date.max - _EPOCH).days
-_DAY: Final = 86_400_000_000
+_FIRST_DAY: Final = (dt.date.min - EPOCH.date()).days
+_LAST_DAY: Final = (dt.date.max - EPOCH.date()).days
+_DAY: Final = DAY_MICROSECONDS
+_BEYOND: Final = "the result is not in the years 1 to 9999"
 _LIMITS: Final = {DATE: (_FIRST_DAY, _LAST_DAY), TIMESTAMP: (_FIRST_DAY * _DAY, (_LAST_DAY + 1) * _DAY - 1)}
 
 _Numbers: TypeAlias = np.ndarray[Any, Any]
@@ -103,15 +103,7 @@ def move_rule(bound: BoundCall, to: DType, by: DType, sign: int) -> Apply:
         counts = sign * numbers(columns[1]).astype(np.int64)
         return _dated(_plus(_raw(columns[0]), counts, unit, to), columns, to)
 
-    return checked(bound, apply, "the result is not in the years 1 to 9999")
-
-
-def _date_add(bound: BoundCall) -> Apply:
-    return move_rule(bound, DATE, bound.args[1].dtype, -1 if bound.function == "date_sub" else 1)
-
-
-def _add_months(bound: BoundCall) -> Apply:
-    return move_rule(bound, DATE, MONTHS, 1)
+    return checked(bound, apply, _BEYOND)
 
 
 def _timestampadd(bound: BoundCall) -> Apply:
@@ -160,11 +152,8 @@ def _timestampdiff(bound: BoundCall) -> Apply:
 
 
 def _datediff(_bound: BoundCall) -> Apply:
-    def apply(*dates: Any) -> pa.Array:
-        columns = spread(dates)
-        return with_nulls((_raw(columns[0]) - _raw(columns[1])).astype(np.int32), columns, pa.int32())
-
-    return apply
+    between = kernel("days_between")
+    return lambda end, start: between(start, end).cast(pa.int32())
 
 
 # Parts.
@@ -181,18 +170,14 @@ def _part(name: str, options: pc.FunctionOptions | None = None) -> Rule:
     return rule
 
 
-def _truncate(unit: str) -> Callable[[pa.Array], pa.Array]:
-    return kernel("floor_temporal", pc.RoundTemporalOptions(1, unit.lower()))
+def _truncate(unit_at: int) -> Rule:
+    """Return the rule of a unit and a moment, the unit at this place."""
 
+    def rule(bound: BoundCall) -> Apply:
+        down = kernel("floor_temporal", pc.RoundTemporalOptions(1, literal(bound, unit_at).lower()))
+        return lambda *given: down(given[1 - unit_at])
 
-def _date_trunc(bound: BoundCall) -> Apply:
-    down = _truncate(literal(bound, 0))
-    return lambda _unit, value: down(value)
-
-
-def _trunc(bound: BoundCall) -> Apply:
-    down = _truncate(literal(bound, 1))
-    return lambda value, _unit: down(value)
+    return rule
 
 
 def _last_day(_bound: BoundCall) -> Apply:
@@ -227,27 +212,16 @@ def _since(size: int) -> Rule:
     return lambda _bound: lambda value: with_nulls(_raw(value) // size, [value], pa.int64())
 
 
-def _until(size: int) -> Rule:
+def _until(size: int, to: DType = TIMESTAMP) -> Rule:
     limit = 2**62 // size
 
     def rule(bound: BoundCall) -> Apply:
         def apply(value: pa.Array) -> pa.Array:
-            return _dated(np.clip(numbers(value), -limit, limit) * size, [value], TIMESTAMP)
+            return _dated(np.clip(numbers(value).astype(np.int64), -limit, limit) * size, [value], to)
 
-        return checked(bound, apply, "the result is not in the years 1 to 9999")
+        return checked(bound, apply, _BEYOND)
 
     return rule
-
-
-def _unix_date(_bound: BoundCall) -> Apply:
-    return lambda value: value.view(pa.int32())
-
-
-def _from_unix_date(bound: BoundCall) -> Apply:
-    def apply(value: pa.Array) -> pa.Array:
-        return _dated(numbers(value).astype(np.int64), [value], DATE)
-
-    return checked(bound, apply, "the result is not in the years 1 to 9999")
 
 
 DATE_RULES: Final[dict[str, Rule]] = {
@@ -262,21 +236,21 @@ DATE_RULES: Final[dict[str, Rule]] = {
     "hour": _part("hour"),
     "minute": _part("minute"),
     "second": _part("second"),
-    "date_trunc": _date_trunc,
-    "trunc": _trunc,
-    "date_add": _date_add,
-    "date_sub": _date_add,
+    "date_trunc": _truncate(0),
+    "trunc": _truncate(1),
+    "date_add": lambda bound: move_rule(bound, DATE, DAYS, 1),
+    "date_sub": lambda bound: move_rule(bound, DATE, DAYS, -1),
     "datediff": _datediff,
-    "add_months": _add_months,
+    "add_months": lambda bound: move_rule(bound, DATE, MONTHS, 1),
     "last_day": _last_day,
     "make_date": _make_date,
     "timestampadd": _timestampadd,
     "timestampdiff": _timestampdiff,
-    "unix_date": _unix_date,
+    "unix_date": lambda _bound: lambda value: value.view(pa.int32()),
     "unix_seconds": _since(1_000_000),
     "unix_millis": _since(1000),
     "unix_micros": _since(1),
-    "date_from_unix_date": _from_unix_date,
+    "date_from_unix_date": _until(1, DATE),
     "timestamp_seconds": _until(1_000_000),
     "timestamp_millis": _until(1000),
     "timestamp_micros": _until(1),

@@ -1,20 +1,46 @@
-"""Decimals: Spark's rules of digits, kept by Arrow where it has them, else with more digits or row by row."""
+"""Decimals: Spark's rules of digits, kept by Arrow where it has them, else with more digits or one by one.
+
+Arrow's division of 256 bits by more than 32 gives a wrong digit now and then
+(999...9.99 truncated is 999...8, seen where values are long runs of nines); by 10^9 or less it is always right. So
+places after the point go nine at a time.
+"""
 
 from __future__ import annotations
 
-import decimal
-import math
-import operator
-from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.expressions.bound import BoundCall
-from tidemill.renderer.embedded.expressions.casts import round_decimal
-from tidemill.renderer.embedded.expressions.kernels import Apply, spread
-from tidemill.renderer.embedded.expressions.places import rounded
+from tidemill.renderer.embedded.expressions.kernels import Apply
+from tidemill.renderer.embedded.expressions.python_rule import python_rule
+
+_PLACES: Final = 9  # 10^9 is below 2^32
+_NARROW: Final = 38
+_WIDE: Final = 76
+
+
+def rounded(value: Any, scale: int) -> Any:
+    """Return a decimal array or scalar with at most `scale` places, halves away from zero."""
+    if value.type.scale <= scale:
+        return value
+    if value.type.precision < _NARROW:  # then a digit more fits 128 bits, where division is right
+        roomy = value.cast(pa.decimal128(_NARROW, value.type.scale))
+        return pc.round(roomy, scale, "half_towards_infinity")
+    # What follows the first place that goes does not matter, once halves go away from zero.
+    return fewer_places(fewer_places(value, scale + 1, "towards_zero"), scale, "half_towards_infinity")
+
+
+def fewer_places(value: Any, scale: int, mode: str) -> Any:
+    """Return a decimal array or scalar with at most `scale` places, in 256 bits.
+
+    The mode is one of Arrow's that do not look at halves ("down", "up", "towards_zero"), or at most nine places go.
+    """
+    value = value.cast(pa.decimal256(_WIDE, value.type.scale))
+    while (places := max(scale, value.type.scale - _PLACES)) < value.type.scale:
+        value = pc.round(value, places, mode).cast(pa.decimal256(_WIDE, places))
+    return value
 
 
 def decimal_rule(bound: BoundCall, compute: Apply) -> Apply:
@@ -25,7 +51,7 @@ def decimal_rule(bound: BoundCall, compute: Apply) -> Apply:
     try:
         exact = compute(*probe).type
     except pa.ArrowInvalid:
-        return by_row(bound)  # 77 digits: more than Arrow has
+        return python_rule(bound)  # 77 digits: more than Arrow has
     if exact.precision <= to.precision:
         return compute
     wide = [pa.decimal256(t.precision, t.scale) for t in (a, b)]
@@ -58,50 +84,3 @@ def _digits(value: Any) -> int:
     scale: int = value.type.scale
     digits: list[int] = [end.adjusted() + 1 + scale for end in ends if end]  # neither none nor zero
     return max(1, scale, *digits)
-
-
-def by_row(bound: BoundCall) -> Apply:
-    """Python's decimals, row by row: for what Arrow has not, or only with other results."""
-    operate, to = _DECIMAL[bound.function], bound.dtype
-
-    def exact(x: decimal.Decimal | None, y: decimal.Decimal | None) -> Any:
-        if x is None or y is None:
-            return None
-        result = operate(x, y)
-        return round_decimal(result, to) if to.is_decimal else int(result)
-
-    def apply(*values: Any) -> Any:
-        columns = [v.to_pylist() for v in spread(values)]
-        with decimal.localcontext(prec=200):
-            return pa.array(map(exact, *columns), to.arrow)
-
-    return apply
-
-
-def _quotient(x: decimal.Decimal, y: decimal.Decimal) -> decimal.Decimal:
-    """Return a quotient as Spark makes it: to 39 places first."""
-    return _not_zero(x, y).__truediv__(y).quantize(_PLACES, decimal.ROUND_HALF_UP)
-
-
-def _not_zero(x: decimal.Decimal, y: decimal.Decimal) -> decimal.Decimal:
-    if y == 0:
-        raise ZeroDivisionError
-    return x
-
-
-def _positive(x: decimal.Decimal, y: decimal.Decimal) -> decimal.Decimal:
-    rest = _not_zero(x, y) % y
-    return (rest + y) % y if rest < 0 else rest
-
-
-_PLACES: Final = decimal.Decimal(1).scaleb(-39)
-_DECIMAL: Final[dict[str, Callable[[decimal.Decimal, decimal.Decimal], decimal.Decimal]]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": _quotient,
-    "int_divide": lambda x, y: _not_zero(x, y) // y,
-    "floor_divide": lambda x, y: decimal.Decimal(math.floor(_not_zero(x, y) / y)),
-    "modulo": lambda x, y: _not_zero(x, y) % y,
-    "pmod": _positive,
-}

@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidemill.boundary.arrow_arrays import arrow_scalar, bool_array, int64_array, truths_of
 from tidemill.errors import ExpressionError, brief
 from tidemill.expressions.bound import Bound, BoundCall, BoundColumn, BoundLiteral, walk
+from tidemill.expressions.functions import values as meanings
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.recursion_guard import recursion_guard
 from tidemill.expressions.rewriting import can_fail
@@ -275,7 +276,7 @@ def _cast(bound: BoundCall) -> Apply:
     def apply(value: Any) -> Any:
         try:
             return convert(value)
-        except (ValueError, ArithmeticError):
+        except (ValueError, meanings.FailureError):
             given = value[0].as_py()
             text = brief(given) if isinstance(given, (str, bytes)) else str(given)
             raise FailureError(bound, f"{text} does not fit {to}") from None

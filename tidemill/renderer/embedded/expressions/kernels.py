@@ -64,6 +64,19 @@ def spread(values: tuple[Any, ...]) -> list[pa.Array]:
     return [v if isinstance(v, pa.Array) else pa.repeat(v, n) for v in values]
 
 
+def by_distinct(array: pa.Array, convert: Callable[[Any], Any], to: pa.DataType) -> pa.Array:
+    """Return the array mapped by a Python function that is called once for each distinct value."""
+    is_float = pa.types.is_float64(array.type)
+    # By bits, or else 0.0 and -0.0 would count as one.
+    encoded = (array.view(pa.int64()) if is_float else array).dictionary_encode()
+    values = encoded.dictionary.view(pa.float64()) if is_float else encoded.dictionary
+    made = pa.array([convert(v) for v in values.to_pylist()], to)
+    if isinstance(made, pa.ChunkedArray):
+        msg = "the values do not fit in one array"
+        raise pa.ArrowCapacityError(msg)
+    return made.take(encoded.indices)
+
+
 def numbers(array: pa.Array, to: pa.DataType | None = None) -> np.ndarray[Any, Any]:
     """Return an array as NumPy's, with zeros where it is NULL."""
     return numbers_of(array if to is None else array.view(to))

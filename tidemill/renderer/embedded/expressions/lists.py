@@ -11,22 +11,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemill.boundary.arrow_arrays import int64_array, truths_of
-from tidemill.boundary.list_columns import list_key, list_parts, struct_array
+from tidemill.boundary.list_columns import list_parts, struct_array
+from tidemill.boundary.rows import plain_values
+from tidemill.boundary.values import plain as plain_value
 from tidemill.expressions.bound import BoundCall
 from tidemill.expressions.functions.structs import field_place
-from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, kernel, literal, numbers, spread
+from tidemill.expressions.functions.values import value_order
+from tidemill.renderer.embedded.expressions.kernels import Apply, Rule, kernel, literal, numbers, plain, spread
 
 
 def _comparison(compare: Callable[[Any, Any], Any]) -> Apply:
     """One by one, since Arrow does not compare them."""
 
     def of_pair(a: Any, b: Any) -> bool | None:
-        return None if a is None or b is None else bool(compare(list_key(a), list_key(b)))
+        return None if a is None or b is None else bool(compare(value_order(a), value_order(b)))
 
     def apply(*values: Any) -> Any:
         if not any(isinstance(v, pa.Array) for v in values):  # two constants beside a column
-            return pa.scalar(of_pair(*(v.as_py() for v in values)), pa.bool_())
-        return pa.array(map(of_pair, *(v.to_pylist() for v in spread(values))), pa.bool_())
+            return pa.scalar(of_pair(*(plain_value(v.as_py()) for v in values)), pa.bool_())
+        return pa.array(map(of_pair, *map(plain_values, spread(values))), pa.bool_())
 
     return apply
 
@@ -34,10 +37,6 @@ def _comparison(compare: Callable[[Any, Any], Any]) -> Apply:
 NESTED_COMPARISON: Final[dict[str, Apply]] = {
     name: _comparison(getattr(operator, name)) for name in ("eq", "ne", "ge", "le", "lt", "gt")
 }
-
-
-def _size(_bound: BoundCall) -> Apply:
-    return kernel("list_value_length")
 
 
 def _get(_bound: BoundCall) -> Apply:
@@ -66,4 +65,9 @@ def _struct(bound: BoundCall) -> Apply:
     return apply
 
 
-NESTED_RULES: Final[dict[str, Rule]] = {"size": _size, "get": _get, "field": _field, "named_struct": _struct}
+NESTED_RULES: Final[dict[str, Rule]] = {
+    "size": plain("list_value_length"),
+    "get": _get,
+    "field": _field,
+    "named_struct": _struct,
+}

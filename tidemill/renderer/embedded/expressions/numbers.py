@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import decimal
 import math
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -13,12 +11,14 @@ import pyarrow.compute as pc
 
 from tidemill.boundary.arrow_arrays import arrow_scalar, numbers_of, plain_array
 from tidemill.expressions.bound import BoundCall
+from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.types import FLOAT64
-from tidemill.renderer.embedded.expressions.casts import by_distinct, round_decimal
+from tidemill.renderer.embedded.expressions.decimals import fewer_places, rounded
 from tidemill.renderer.embedded.expressions.kernels import (
     FALSE,
     Apply,
     Rule,
+    by_distinct,
     checked,
     kernel,
     literal,
@@ -27,14 +27,10 @@ from tidemill.renderer.embedded.expressions.kernels import (
     spread,
     with_nulls,
 )
-from tidemill.renderer.embedded.expressions.places import fewer_places, rounded
+from tidemill.renderer.embedded.expressions.python_rule import python_rule
 
 _FLOAT64: Final = pa.float64()
 _ZERO: Final = arrow_scalar(0.0, _FLOAT64)
-
-
-def _abs(bound: BoundCall) -> Apply:
-    return checked(bound, kernel("abs_checked"))
 
 
 # Rounding.
@@ -44,11 +40,11 @@ def _round(bound: BoundCall) -> Apply:
     places = literal(bound, 1)
     if bound.args[0].dtype == FLOAT64:
         return lambda value, _places: _round_floats(value, places)
-    if bound.dtype.is_decimal:
-        return checked(bound, lambda value, _places: _round_decimals(bound, value, places))
-    if places >= 0:
+    if places < 0:
+        return python_rule(bound)
+    if not bound.dtype.is_decimal:
         return lambda value, _places: value
-    return checked(bound, lambda value, _: by_distinct(value, lambda v: _round_whole(v, places), bound.dtype.arrow))
+    return checked(bound, lambda value, _places: rounded(value, places).cast(bound.dtype.arrow))
 
 
 def _round_floats(value: pa.Array, places: int) -> pa.Array:
@@ -64,38 +60,10 @@ def _round_floats(value: pa.Array, places: int) -> pa.Array:
             slow = ~((scaled < 1e9) & (np.abs(rest - 0.5) > 1e-6))  # noqa: PLR2004 - the product is off by 1e-7 at most
             result = np.copysign((whole + (rest > 0.5)) / 10.0**places, x) + 0.0  # noqa: PLR2004 - halves
     if slow.any():
-        found = by_distinct(plain_array(_FLOAT64, x[slow]), lambda v: _round_float(v, places), pa.float64())
+        exactly = FUNCTIONS["round"].python
+        found = by_distinct(plain_array(_FLOAT64, x[slow]), lambda v: exactly(v, places), _FLOAT64)
         result[slow] = numbers_of(found)
     return with_nulls(result, [value], _FLOAT64)
-
-
-def _round_float(value: float, places: int) -> float:
-    if not math.isfinite(value):
-        return value
-    with decimal.localcontext(prec=1000):
-        # No float64 has more than 400 places before or after the point.
-        unit = decimal.Decimal(1).scaleb(max(-min(places, 400), -400) if places > 0 else min(-places, 400))
-        return float(decimal.Decimal(repr(value)).quantize(unit, decimal.ROUND_HALF_UP)) + 0.0
-
-
-def _round_decimals(bound: BoundCall, value: pa.Array, places: int) -> pa.Array:
-    given, to = bound.args[0].dtype, bound.dtype
-    if places >= given.scale:
-        return value.cast(to.arrow)
-    unit = decimal.Decimal(1).scaleb(min(-places, 80))
-
-    def in_tens(v: decimal.Decimal) -> decimal.Decimal:
-        with decimal.localcontext(prec=200):
-            return round_decimal(v.quantize(unit, decimal.ROUND_HALF_UP), to)
-
-    if places >= 0:
-        return rounded(value, places).cast(to.arrow)
-    return by_distinct(value, in_tens, to.arrow)
-
-
-def _round_whole(value: int, places: int) -> int:
-    unit = decimal.Decimal(1).scaleb(min(-places, 30))
-    return int(decimal.Decimal(value).quantize(unit, decimal.ROUND_HALF_UP))
 
 
 def _whole(bound: BoundCall) -> Apply:
@@ -131,17 +99,6 @@ def _logarithm(name: str) -> Rule:
     return lambda _bound: lambda value: pc.if_else(pc.less_equal(value, _ZERO), nothing, compute(value))
 
 
-def _by_value(function: Callable[[float], float]) -> Rule:
-    return lambda _bound: lambda value: by_distinct(value, function, pa.float64())
-
-
-def _exp(value: float) -> float:
-    try:
-        return math.exp(value)
-    except OverflowError:
-        return math.inf
-
-
 def _power(_bound: BoundCall) -> Apply:
     compute = kernel("power")
 
@@ -155,21 +112,16 @@ def _power(_bound: BoundCall) -> Apply:
     return apply
 
 
-def _isnan(_bound: BoundCall) -> Apply:
-    return lambda value: pc.is_nan(value).fill_null(FALSE)
-
-
 NUMBER_RULES: Final[dict[str, Rule]] = {
-    "abs": _abs,
+    "abs": lambda bound: checked(bound, kernel("abs_checked")),
     "round": _round,
     "floor": _whole,
     "ceil": _whole,
     "sign": _sign,
     "sqrt": plain("sqrt"),
-    "exp": _by_value(_exp),
     "ln": _logarithm("ln"),
     "log10": _logarithm("log10"),
     "log2": _logarithm("log2"),
     "power": _power,
-    "isnan": _isnan,
+    "isnan": lambda _bound: lambda value: pc.is_nan(value).fill_null(FALSE),
 }

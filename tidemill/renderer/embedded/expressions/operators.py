@@ -15,7 +15,7 @@ from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.types import DATE, FLOAT64, INT64, TIMESTAMP, DType
 from tidemill.renderer.embedded.expressions.dates import move_rule
-from tidemill.renderer.embedded.expressions.decimals import by_row, decimal_rule
+from tidemill.renderer.embedded.expressions.decimals import decimal_rule
 from tidemill.renderer.embedded.expressions.kernels import (
     FALSE,
     NO_BOOL,
@@ -31,6 +31,7 @@ from tidemill.renderer.embedded.expressions.kernels import (
     with_nulls,
 )
 from tidemill.renderer.embedded.expressions.lists import NESTED_COMPARISON
+from tidemill.renderer.embedded.expressions.python_rule import python_rule
 
 _if_else = kernel("if_else")
 _coalesce = kernel("coalesce")
@@ -69,15 +70,6 @@ _FLOAT_COMPARISON: Final[dict[str, Apply]] = {
     "lt": lambda a, b: _invert(_float_ge(a, b)),
     "gt": lambda a, b: _invert(_float_ge(b, a)),
 }
-# Where the right side is a number, one kernel does: only `greater` and `greater_equal` have to be asked the other way.
-_FLOAT_NUMBER_COMPARISON: Final[dict[str, Apply]] = {
-    "eq": _equal,
-    "ne": kernel("not_equal"),
-    "ge": lambda a, b: _invert(_less(a, b)),
-    "le": _less_equal,
-    "lt": _less,
-    "gt": lambda a, b: _invert(_less_equal(a, b)),
-}
 COMPARISON: Final[dict[str, Apply]] = {
     "eq": _equal,
     "ne": kernel("not_equal"),
@@ -94,14 +86,7 @@ def _comparisons(given: DType) -> dict[str, Apply]:
 
 
 def _comparison(bound: BoundCall, function: str = "") -> Apply:
-    name = function or bound.function
-    left, right = bound.args[0], bound.args[1]
-    if left.dtype.is_nested:
-        return NESTED_COMPARISON[name]
-    if left.dtype != FLOAT64:
-        return COMPARISON[name]
-    is_number = isinstance(right, BoundLiteral) and right.value is not None and not math.isnan(right.value)
-    return _FLOAT_NUMBER_COMPARISON[name] if is_number else _FLOAT_COMPARISON[name]
+    return _comparisons(bound.args[0].dtype)[function or bound.function]
 
 
 def _eq_null_safe(bound: BoundCall) -> Apply:
@@ -210,14 +195,13 @@ def _not_reserved(bound: BoundCall, compute: Apply) -> Apply:
 
 def _divide_rule(bound: BoundCall) -> Apply:
     if bound.args[0].dtype.is_decimal:
-        rule = by_row(bound)
-        return checked(bound, _not_reserved(bound, rule) if bound.dtype == INT64 else rule)
+        return python_rule(bound)
     return checked(bound, _divide)
 
 
 def _floor_divide(bound: BoundCall) -> Apply:
     if bound.args[0].dtype.is_decimal:
-        return _divide_rule(bound)
+        return python_rule(bound)
 
     def apply(a: Any, b: Any) -> Any:
         quotient = _divide(a, b)
@@ -230,7 +214,7 @@ def _floor_divide(bound: BoundCall) -> Apply:
 
 def _modulo(bound: BoundCall) -> Apply:
     if bound.dtype.is_decimal:
-        return checked(bound, by_row(bound))
+        return python_rule(bound)
     positive = bound.function == "pmod"
     if bound.dtype == FLOAT64:
         return checked(bound, lambda a, b: _float_modulo(a, b, positive=positive))
@@ -263,10 +247,6 @@ def _numbers(value: Any) -> Any:
     if isinstance(value, pa.Array):
         return numbers(value)
     return value.as_py() if value.is_valid else math.nan
-
-
-def _negate(bound: BoundCall) -> Apply:
-    return checked(bound, kernel("negate_checked"))
 
 
 # Bits.
@@ -302,7 +282,7 @@ OPERATOR_RULES: Final[dict[str, Rule]] = {
     "floor_divide": _floor_divide,
     "modulo": _modulo,
     "pmod": _modulo,
-    "negate": _negate,
+    "negate": lambda bound: checked(bound, kernel("negate_checked")),
     **dict.fromkeys(COMPARISON, _comparison),
     "eq_null_safe": _eq_null_safe,
     "in": _in,

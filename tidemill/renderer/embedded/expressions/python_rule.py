@@ -12,8 +12,7 @@ from tidemill.boundary.rows import plain_values
 from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.functions import FUNCTIONS
 from tidemill.expressions.functions import values as meanings
-from tidemill.renderer.embedded.expressions.casts import by_distinct
-from tidemill.renderer.embedded.expressions.kernels import Apply, FailureError, spread
+from tidemill.renderer.embedded.expressions.kernels import Apply, FailureError, by_distinct, spread
 
 
 def python_rule(bound: BoundCall) -> Apply:

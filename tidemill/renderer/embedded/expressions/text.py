@@ -11,33 +11,24 @@ import pyarrow.compute as pc
 
 from tidemill.boundary.arrow_arrays import arrow_scalar
 from tidemill.expressions.bound import BoundCall
-from tidemill.expressions.functions import values as meanings
 from tidemill.expressions.functions.patterns import like_to_re2
 from tidemill.expressions.functions.searches import Search, ends_in_a_line_end, extracted, found, replaced
 from tidemill.expressions.functions.text import LONGEST_TEXT, TOO_LONG
 from tidemill.expressions.types import STRING
-from tidemill.renderer.embedded.expressions.casts import by_distinct
 from tidemill.renderer.embedded.expressions.kernels import Apply, FailureError, Rule, kernel, literal, plain
-
-
-def _once(function: Callable[..., Any], to: pa.DataType, *literals: Any) -> Apply:
-    """Return the function of the first argument, and of these literals."""
-    return lambda value, *_literals: by_distinct(value, lambda text: function(text, *literals), to)
-
+from tidemill.renderer.embedded.expressions.python_rule import python_rule
 
 # Letters.
 
 
-def _letter_case(ascii_kernel: str, change: Callable[[str], str]) -> Rule:
+def _letter_case(bound: BoundCall) -> Apply:
     """Arrow changes characters one for one, Java and Python also "ß" to "SS": beyond ASCII, ask Python."""
-    compute, is_ascii = kernel(ascii_kernel), kernel("string_is_ascii")
+    compute, is_ascii, one_by_one = kernel(f"ascii_{bound.function}"), kernel("string_is_ascii"), python_rule(bound)
 
     def apply(value: pa.Array) -> pa.Array:
-        if pc.all(is_ascii(value)).as_py() is not False:
-            return compute(value)
-        return by_distinct(value, change, pa.string())
+        return compute(value) if pc.all(is_ascii(value)).as_py() is not False else one_by_one(value)
 
-    return lambda _bound: apply
+    return apply
 
 
 def _length(bound: BoundCall) -> Apply:
@@ -100,18 +91,13 @@ def _repeat(bound: BoundCall) -> Apply:
 
 def _pad(bound: BoundCall) -> Apply:
     width, filling = max(literal(bound, 1), 0), literal(bound, 2)
-    cut, left = _slice(0, width), bound.function == "lpad"
+    cut = _slice(0, width)
     if not filling:
         return cut
-    if len(filling) == 1:
-        fill = kernel(f"utf8_{bound.function}", pc.PadOptions(width, filling))
-        return lambda value, *_literals: fill(cut(value))
-
-    def pad(text: str) -> str:
-        more: str = (filling * (width // len(filling) + 1))[: max(width - len(text), 0)]
-        return more + text[:width] if left else text[:width] + more
-
-    return _once(pad, pa.string())
+    if len(filling) > 1:
+        return python_rule(bound)
+    fill = kernel(f"utf8_{bound.function}", pc.PadOptions(width, filling))
+    return lambda value, *_literals: fill(cut(value))
 
 
 def _replace(bound: BoundCall) -> Apply:
@@ -122,29 +108,17 @@ def _replace(bound: BoundCall) -> Apply:
     return lambda value, *_literals: compute(value)
 
 
-def _translate(bound: BoundCall) -> Apply:
-    characters, replacements = literal(bound, 1), literal(bound, 2)
-    table: dict[int, str | None] = {}
-    for i, character in enumerate(characters):
-        table.setdefault(ord(character), replacements[i] if i < len(replacements) else None)
-    return _once(str.translate, pa.string(), table)
-
-
 def _locate(bound: BoundCall) -> Apply:
-    part, start = literal(bound, 0), literal(bound, 2)
-
-    def find(text: str) -> int:
-        if start <= 0 or not part:
-            return int(start > 0)
-        return text.find(part, start - 1) + 1
-
+    part, start, one_by_one = literal(bound, 0), literal(bound, 2), python_rule(bound)
+    if start != 1 or not part:
+        return one_by_one
     is_ascii, first = kernel("string_is_ascii"), kernel("find_substring", pc.MatchSubstringOptions(part))
 
     def apply(_part: Any, value: pa.Array, _start: Any) -> pa.Array:
         # Arrow counts in bytes.
-        if start == 1 and part and pc.all(is_ascii(value)).as_py() is not False:
+        if pc.all(is_ascii(value)).as_py() is not False:
             return pc.add(first(value), arrow_scalar(1, pa.int32()))
-        return by_distinct(value, find, pa.int32())
+        return one_by_one(_part, value, _start)
 
     return apply
 
@@ -173,40 +147,28 @@ def _searched(search: Callable[..., Search]) -> Rule:
 
     def rule(bound: BoundCall) -> Apply:
         question = search(*(literal(bound, i) for i in range(1, len(bound.args))))
-        in_re2, one_by_one = question.in_re2, _each(bound, question.in_pcre)
+        in_re2, one_by_one = question.in_re2, python_rule(bound)
         if in_re2 is None:
-            return lambda value, *_literals: one_by_one(value)
+            return one_by_one
         if not question.at_end:
             return lambda value, *_literals: in_re2(value)
 
-        def apply(value: pa.Array, *_literals: Any) -> pa.Array:
+        def apply(value: pa.Array, *literals: Any) -> pa.Array:
             at_end = ends_in_a_line_end(value)
             if not pc.any(at_end).as_py():
                 return in_re2(value)
-            return pc.if_else(at_end, one_by_one(pc.if_else(at_end, value, None)), in_re2(value))
+            return pc.if_else(at_end, one_by_one(pc.if_else(at_end, value, None), *literals), in_re2(value))
 
         return apply
 
     return rule
 
 
-def _each(bound: BoundCall, function: Callable[[str], Any]) -> Apply:
-    """Return a function once for each distinct text; one without a value fails."""
-
-    def convert(text: str) -> Any:
-        try:
-            return function(text)
-        except meanings.FailureError as failure:
-            raise FailureError(bound, str(failure)) from None
-
-    return lambda value: by_distinct(value, convert, bound.dtype.arrow)
-
-
 _BLANK: Final = pc.TrimOptions(" ")
 
 TEXT_RULES: Final[dict[str, Rule]] = {
-    "upper": _letter_case("ascii_upper", str.upper),
-    "lower": _letter_case("ascii_lower", str.lower),
+    "upper": _letter_case,
+    "lower": _letter_case,
     "reverse": plain("utf8_reverse"),
     "length": _length,
     "trim": plain("utf8_trim", _BLANK),
@@ -221,7 +183,6 @@ TEXT_RULES: Final[dict[str, Rule]] = {
     "lpad": _pad,
     "rpad": _pad,
     "replace": _replace,
-    "translate": _translate,
     "locate": _locate,
     "like": _like,
     "starts_with": _test("starts_with"),

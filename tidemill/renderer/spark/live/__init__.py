@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tidemill.renderer.embedded import state as states
 else:
-    ps = Late("pyspark.sql")
+    ps = Late("pyspark.sql", "tidemill[spark]")
     states = Late("tidemill.renderer.embedded.state")
 
 __all__ = ["Spark"]
