@@ -178,7 +178,7 @@ class Lowering:
         return Rows(made, {**kept, **dict(zip((f.name for f in node.made), own, strict=True))})
 
     def top_k(self, node: p.TopK) -> Rows:
-        (rows,) = self.below(node)
+        (rows,) = map(narrowed, self.below(node))  # what is not selected breaks no ties
         by = [attrs.evolve(k, expression=rows.over(k.expression)) for k in node.order]
         rows, keys = self.keyed(rows, [rows.over(k) if not isinstance(k, Column) else k for k in node.keys])
         if node.count == 0:
