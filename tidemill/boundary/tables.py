@@ -225,7 +225,7 @@ def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Chu
         raise RowError(msg).about(column=field.name)
     try:
         found = _converted(column, field.dtype)
-        if not found.num_chunks or len(found) < _LARGE_CHUNK * (found.num_chunks - 1):
+        if found.num_chunks != 1 and len(found) < max(1, _LARGE_CHUNK * (found.num_chunks - 1)):
             found = pa.chunked_array([_one(found)])
     except pa.ArrowException as error:
         row = first_failing(column, lambda c: _converted(c, field.dtype))
@@ -272,12 +272,12 @@ def _check_range(  # noqa: PLR0917 - what is checked, and which of all rows it i
     limits = _RANGES.get(dtype.name)
     if limits is None or len(array) == array.null_count:
         return
+    numbers = array.view(pa.int32() if dtype.name == "date" else pa.int64())
+    plain = numbers.drop_null().to_numpy() if numbers.null_count else numbers.to_numpy()
+    if limits[0] <= plain.min() and plain.max() <= limits[1]:
+        return
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only tables need it
 
-    numbers = array.view(pa.int32() if dtype.name == "date" else pa.int64())
-    found = pc.min_max(numbers)
-    if limits[0] <= found["min"].as_py() and found["max"].as_py() <= limits[1]:
-        return
     at = truths_of(pc.or_(pc.less(numbers, limits[0]), pc.greater(numbers, limits[1]))).argmax()
     why = _WHY.get(dtype.name, "the years are 1 to 9999")
     text = numbers[at].as_py() if dtype.name in _WHY else array[at : at + 1].cast(pa.string())[0]

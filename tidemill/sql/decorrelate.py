@@ -2,6 +2,7 @@
 
 A plan that reads columns of queries around it is pushed down to where it does, with columns that hold these values:
 those of a *domain*, the different values that there are outside, or what is equal to them anyway, where that is so.
+Also then the domain is joined with what the subquery joins, if it is small: it is asked for less than there is.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tidemill.sql.plan import (
     AtMostOne,
     Distinct,
     Filter,
+    Get,
     Group,
     Join,
     Named,
@@ -33,6 +35,7 @@ from tidemill.sql.plan import (
     nodes,
     read,
 )
+from tidemill.sql.rewrite import gathered, picks
 from tidemill.sql.scopes import Names
 from tidemill.sql.trees import columns_of, mapped, renamed
 
@@ -69,12 +72,36 @@ def unnested(names: Names, outer: Node, plan: Node, *, derive: bool = True) -> U
     asked = tuple(sorted(free(plan)))
     if derive and not can_fail(names, plan):
         try:
-            return Unnested(*_Push(names, asked, None, plan).push(plan), derived=True)
+            return Unnested(*_Push(names, asked, None, plan, _few(names, outer, asked)).push(plan), derived=True)
         except NeedsDomainError:
             pass
     named = tuple((names.again(names.fields[f]), Column(f)) for f in asked)
     domain = Distinct(input=Project(input=outer, named=named))
     return Unnested(*_Push(names, asked, domain, plan).push(plan), derived=False)
+
+
+def _few(names: Names, outer: Node, asked: tuple[str, ...]) -> Node | None:
+    """Return the values that outer columns can have, each once, if they are few, as far as one can tell.
+
+    That is what a table has where a value of it is picked, of the columns or of what they have to be equal to.
+    """
+    relations, conditions = gathered(outer)
+    equal: dict[str, set[str]] = {f: {f} for f in asked}
+    for condition in conditions:
+        if isinstance(condition, Call) and condition.function == "eq":
+            a, b = (c.name if isinstance(c, Column) else "" for c in condition.args)
+            if a and b and names.fields[a].dtype == names.fields[b].dtype:
+                for one, other in ((a, b), (b, a)):
+                    equal.get(one, set()).add(other)
+    for relation in relations:
+        own = {f.name for f in relation.columns}
+        alone = [c for c in conditions if (r := columns_of(c)) and r <= own and not names.can_fail(c)]
+        found = [sorted(equal[f] & own) for f in asked]
+        if isinstance(relation, Get) and all(found) and any(map(picks, alone)):
+            rows = Filter(input=relation, conditions=tuple(alone))
+            named = tuple((names.again(names.fields[one]), Column(one)) for one, *_ in found)
+            return Distinct(input=Project(input=rows, named=named))
+    return None
 
 
 def can_fail(names: Names, plan: Node) -> bool:
@@ -98,10 +125,13 @@ def _has_calls(expression: Expr) -> bool:
 class _Push:
     """One way down through a plan."""
 
-    def __init__(self, names: Names, asked: tuple[str, ...], domain: Node | None, root: Node) -> None:
+    def __init__(
+        self, names: Names, asked: tuple[str, ...], domain: Node | None, root: Node, few: Node | None = None
+    ) -> None:
         self.names = names
         self.asked = asked
         self.domain = domain
+        self.few = few
         self.known: dict[int, tuple[Node, At]] = {}
         self.open: dict[int, set[str]] = {}
         for node in nodes(root):
@@ -160,11 +190,23 @@ class _Push:
         at: At = {f: Column(field.name) for f, (field, _) in zip(self.asked, named, strict=True)}
         passed = [(f, Column(f.name)) for f in node.input.columns]
         alone = [c for c in rest if read([c]).isdisjoint(self.asked)]  # by which the rows' own joins are ordered
-        own_rows = Filter(input=node.input, conditions=tuple(alone))
-        rows = Project(input=own_rows if alone else node.input, named=(*passed, *named))
-        known = [Call("not", (Call("is_null", (c,)),)) for c in at.values()]
+        own_rows = self.of_few(node.input, equal)
+        if alone:
+            own_rows = Filter(input=own_rows, conditions=tuple(alone))
+        rows = Project(input=own_rows, named=(*passed, *named))
+        maybe = [at[f] for f in self.asked if self.names.typed(equal[f], None)[1].nullable]
+        known = [Call("not", (Call("is_null", (c,)),)) for c in maybe]
         conditions = (*known, *(renamed(c, at) for c in rest if all(c is not one for one in alone)))
         return Filter(input=rows, conditions=conditions, columns=(*node.columns, *(f for f, _ in named))), at
+
+    def of_few(self, rows: Node, equal: dict[str, Expr]) -> Node:
+        """Return the rows for values that there can be, if these are few."""
+        if self.few is None:
+            return rows
+        few = Project(input=self.few, named=tuple((self.names.again(f), Column(f.name)) for f in self.few.columns))
+        pairs = zip(few.columns, (equal[f] for f in self.asked), strict=True)
+        conditions = tuple(Call("eq", (Column(f.name), e)) for f, e in pairs)
+        return Join(left=few, right=rows, how="inner", conditions=conditions)
 
     def equality(self, condition: Expr, own: set[str]) -> tuple[str | None, Expr | None]:
         """Return the outer column that a condition says is equal to something of the rows' own, and that."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -52,12 +52,13 @@ class Rows:
 class Lowering:
     """Makes collections of the plans of one statement."""
 
-    def __init__(self, flow: Building, names: Names, roots: Iterable[p.Node]) -> None:
+    def __init__(self, flow: Building, names: Names, roots: Sequence[p.Node]) -> None:
         self.flow = flow
         self.names = names
         self.made: dict[int, Rows] = {}
         self.kept: list[p.Node] = []
         self.blocks: dict[int, LetRec] = {}
+        self.needed = p.needed(roots)
         self.reads: Counter[str] = Counter()
         for root in roots:
             for node in p.nodes(root):
@@ -177,7 +178,7 @@ class Lowering:
         return Rows(made, {**kept, **dict(zip((f.name for f in node.made), own, strict=True))})
 
     def top_k(self, node: p.TopK) -> Rows:
-        (rows,) = self.below(node)
+        (rows,) = map(narrowed, self.below(node))  # what is not selected breaks no ties
         by = [attrs.evolve(k, expression=rows.over(k.expression)) for k in node.order]
         rows, keys = self.keyed(rows, [rows.over(k) if not isinstance(k, Column) else k for k in node.keys])
         if node.count == 0:
@@ -256,7 +257,6 @@ class Lowering:
     # -- joins --------------------------------------------------------------------------------------------------------
 
     def join(self, node: p.Join) -> Rows:
-        left, right = map(narrowed, self.below(node))
         keys, rest = [], []
         own = {f.name for f in node.left.columns}, {f.name for f in node.right.columns}
         for condition in node.conditions:
@@ -269,7 +269,10 @@ class Lowering:
         if safe and node.how == "full":
             rest += [Call("eq", (a, b)) for a, b, null_safe in keys if not null_safe]
             keys = [k for k in keys if k[2]]
-        elif safe:
+        left, right = map(narrowed, self.below(node))
+        if rest and node.how != "inner":  # then whole rows are told apart, by all columns that there are
+            left, right = (narrowed(r, self.needed[id(i)]) for r, i in zip((left, right), node.inputs, strict=True))
+        if safe and node.how != "full":
             filled = [right.over(b.is_not_null()) for _, b, null_safe in keys if not null_safe]
             right = Rows(right.collection.filter(*filled), right.at) if filled else right
         left, right, on = self.key_columns(left, right, keys, node)
@@ -333,12 +336,16 @@ class Lowering:
         return Rows(made, left.at if how in ("semi", "anti") else at)
 
 
-def narrowed(rows: Rows) -> Rows:
-    """Return the rows without columns of which the plan knows nothing: joins of joins would double them each time."""
-    known = dict.fromkeys(rows.at.values())
+def narrowed(rows: Rows, needed: Container[str] | None = None) -> Rows:
+    """Return the rows without columns of which the plan knows nothing: joins of joins would double them each time.
+
+    Of those that it knows, only what is needed, if that is said.
+    """
+    at = {n: c for n, c in rows.at.items() if needed is None or n in needed}
+    known = dict.fromkeys(at.values())
     if not known or len(known) == len(rows.collection.schema):
         return rows
-    return Rows(rows.collection.select(*map(col, known)), rows.at)
+    return Rows(rows.collection.select(*map(col, known)), at)
 
 
 def _guarded(names: Names, conditions: Sequence[Expr]) -> list[Expr]:

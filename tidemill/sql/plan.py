@@ -277,3 +277,23 @@ def free(root: Node) -> set[str]:
         open_ = set().union(*(known.get(id(i), set()) for i in node.inputs)) if node.inputs else set()
         known[id(node)] = open_ | (read(node.expressions) - below)
     return known[id(root)]
+
+
+def needed(roots: Iterable[Node]) -> dict[int, set[str]]:
+    """Return for each node the names of the columns that those who read it need, themselves or to pass them on."""
+    ordered = {id(node): node for root in roots for node in nodes(root)}
+    found: dict[int, set[str]] = {at: set() for at in ordered}
+    for root in roots:
+        found[id(root)] = {f.name for f in root.columns}
+    for node in reversed(ordered.values()):
+        wanted = read(node.expressions)
+        if isinstance(node, (Distinct, SetOp)):
+            wanted |= {f.name for one in node.inputs for f in one.columns}
+        elif not isinstance(node, (Project, Group)):
+            wanted |= found[id(node)]
+        for one in node.inputs:
+            found[id(one)] |= wanted
+        if isinstance(node, Recursive):
+            for binding in node.block.bindings:
+                found[id(binding.value)] |= {f.name for f in binding.value.columns}
+    return found

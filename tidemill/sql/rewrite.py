@@ -88,7 +88,7 @@ class Rewriter:
     def gathered(self, node: Node) -> tuple[list[Node], list[Expr]]:
         """Return what filters and inner joins join, and all their conditions, the inner ones first."""
         if id(node) not in self.graphs:
-            relations, given = _gathered(node)
+            relations, given = gathered(node)
             conditions = [c for one in given for c in factored(one)]
             self.graphs[id(node)] = [self.asked_below(r, conditions) for r in relations], conditions
             self.kept.append(node)
@@ -131,7 +131,8 @@ class Rewriter:
     def ordered(self, relations: list[Node], given: list[Expr], node: Node) -> Node:
         """Return relations joined one after another, with each condition where it can be.
 
-        Next is what is connected to those before, and of these what has conditions of its own, which leaves less rows.
+        Next is what is connected to those before, and of these what has conditions of its own, which leaves less rows;
+        least where one of them asks for a value that is written out.
         """
         failing = [c for c in given if self.names.can_fail(c)]
         free = {id(c): (c, columns_of(c)) for c in given if not self.names.can_fail(c)}
@@ -145,7 +146,7 @@ class Rewriter:
         current, known = sides.pop(0)
         while sides:
             near = [i for i, (_, own) in enumerate(sides) if any(_connects(c, known, own) for c, _ in free.values())]
-            at = next((i for i in near if _is_filtered(sides[i][0])), near[0] if near else 0)
+            at = min(near, key=lambda i: _rank(sides[i][0]), default=0)
             side, own = sides.pop(at)
             known = known | own
             now = [c for c, read in free.values() if read <= known]
@@ -161,7 +162,8 @@ def _is_graph(node: Node) -> bool:
     return isinstance(node, Filter) or (isinstance(node, Join) and node.how == "inner")
 
 
-def _gathered(node: Node) -> tuple[list[Node], list[Expr]]:
+def gathered(node: Node) -> tuple[list[Node], list[Expr]]:
+    """Return what filters and inner joins join, and their conditions as they are written, the inner ones first."""
     relations: list[Node] = []
     conditions: list[tuple[int, Expr]] = []
     todo = [(node, 0)]
@@ -227,10 +229,19 @@ def _filtered(node: Node, conditions: list[Expr], span: tuple[int, int] | None) 
     return Filter(input=node, conditions=tuple(conditions), span=span)
 
 
-def _is_filtered(node: Node) -> bool:
+def _rank(node: Node) -> int:
+    """Return a number that is less where conditions of their own leave less of rows, as far as one can tell."""
     while isinstance(node, Project):
         node = node.input
-    return isinstance(node, Filter)
+    return 2 if not isinstance(node, Filter) else 0 if any(map(picks, node.conditions)) else 1
+
+
+def picks(condition: Expr) -> bool:
+    """Return whether a condition asks for a value that is written out, or for one of several."""
+    plain = resolve(condition)
+    if not isinstance(plain, Call) or plain.function not in ("eq", "in"):
+        return False
+    return sum(bool(columns_of(part)) for part in plain.parts) == 1
 
 
 def _connects(condition: Expr, known: set[str], own: set[str]) -> bool:
