@@ -204,13 +204,16 @@ def done(spark: SparkSession, tasks: Sequence[_Task]) -> list[Any]:
 
     given = spark.range(0, len(tasks), 1, len(tasks))
     told = given.mapInArrow(run, "number bigint, found string").collect()
-    found = {number: json.loads(text) for number, text in told}
-    for one in found.values():
+    return _results([json.loads(text) for _, text in sorted(told)])
+
+
+def _results(told: Sequence[Any]) -> list[Any]:
+    for one in told:
         if "errno" in one:
             raise OSError(one["errno"], one["error"], one["file"])
         if "error" in one:
             raise StateError(one["error"])
-    return [found[number]["found"] for number in range(len(tasks))]
+    return [one["found"] for one in told]
 
 
 def _told(task: _Task) -> str:
