@@ -75,9 +75,9 @@ def disturbed(folder: Path, on: Cluster, steps: int, kills: int, seconds: float,
     driver = Driver(folder, on.url, steps)
     steps_at: list[list[Any]] = []
     while killed.total() < kills and time.monotonic() < until and last < steps - 1:
-        before, began = driver.step, time.monotonic()
+        before, began, waits = driver.step, time.monotonic(), rng.random() < 0.9
         # A step is taken between most kills, or nothing would be; others come while it recovers.
-        while rng.random() < 0.97 and driver.process.poll() is None and driver.step == before:
+        while waits and driver.process.poll() is None and driver.step == before:
             time.sleep(0.2)
         time.sleep(rng.random() * min(5, time.monotonic() - began))
         last = max(last, driver.step or 0)
