@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tidemill.errors import EngineError
+from tidemill.late import Late
 from tidemill.renderer.spark.failures import missing_in_python
 
 if TYPE_CHECKING:
     import pyspark.sql as ps
+else:
+    ps = Late("pyspark.sql")
 
 __all__ = ["ship"]
 
