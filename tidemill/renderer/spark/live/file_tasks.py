@@ -101,13 +101,8 @@ class WorkOnExecutors:
 
 
 def described(spark: SparkSession, paths: Sequence[Path]) -> list[Described]:
-    """Return what files are that Spark wrote, each looked through by an executor; `EngineError` if it sees none."""
-    try:
-        found = done(spark, [_Describe(path) for path in paths])
-    except FileNotFoundError as error:
-        rows = sum(pq.read_metadata(path).num_rows for path in paths)
-        msg = f"{error.filename}: an executor did not find it, with all of {rows} rows: {OTHER_DISKS}"
-        raise EngineError(msg) from error
+    """Return what files are that Spark wrote, each looked through by an executor: ``OSError`` if it does not see it."""
+    found = done(spark, [_Describe(path) for path in paths])
     return [Described(rows, Checksums.listed(sums), invalid) for rows, sums, invalid in found]
 
 

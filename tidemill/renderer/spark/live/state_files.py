@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql import types as T  # noqa: N812 - as above
@@ -143,10 +144,15 @@ def _parts(spark: SparkSession, folder: Path, wrote: int) -> dict[Path, Describe
     What an executor wrote to a disk of its own is not among what Spark puts together in the folder.
     """
     parts = sorted(folder.rglob("part-*.parquet"))
-    found = described(spark, parts)
-    if (rows := sum(about.rows for about in found)) != wrote:
+    rows = sum(pq.read_metadata(part).num_rows for part in parts)
+    if rows != wrote:
         msg = f"{folder}: Spark's executors wrote {wrote} rows there, and {rows} are there: {OTHER_DISKS}"
         raise EngineError(msg)
+    try:
+        found = described(spark, parts)
+    except FileNotFoundError as error:
+        msg = f"{error.filename}: an executor did not find it: {OTHER_DISKS}"
+        raise EngineError(msg) from error
     return {part: about for part, about in zip(parts, found, strict=True) if about.rows}
 
 
