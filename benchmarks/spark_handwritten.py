@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 import tidemill as tm
@@ -99,6 +100,61 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any
 }
 """A dataflow's output, a query, and what is read of both."""
 
+DIMENSIONS = 10
+"""Tables of 500 of the 1,000 keys, each with a value of its own."""
+
+
+def counted(table: Any) -> Rows:
+    """Read all of a join that is too large to be fetched: sums of all columns, and how many rows there are."""
+    return [tuple(table.agg(*(F.sum(c) for c in sorted(table.columns)), F.count("*")).first())]
+
+
+def stacked(rows: Any, tables: Sequence[Any], how: str) -> Any:
+    for table in tables:
+        rows = rows.join(table, on="k", how=how)
+    return rows
+
+
+OURS = tm.Window.partition_by("k").order_by("id")
+
+
+def theirs() -> Any:
+    return Window.partitionBy("k").orderBy("id")
+
+
+JOINS: dict[str, tuple[int, Callable[[Any, list[Any]], Any], Callable[[Any, list[Any]], Any]]] = {
+    "inner join": (1, lambda r, d: stacked(r, d, "inner"), lambda r, d: stacked(r, d, "inner")),
+    "left join": (1, lambda r, d: stacked(r, d, "left"), lambda r, d: stacked(r, d, "left")),
+    "semi join": (1, lambda r, d: stacked(r, d, "semi"), lambda r, d: stacked(r, d, "left_semi")),
+    "anti join": (1, lambda r, d: stacked(r, d, "anti"), lambda r, d: stacked(r, d, "left_anti")),
+    "stack of 5 left joins": (5, lambda r, d: stacked(r, d, "left"), lambda r, d: stacked(r, d, "left")),
+    "sums after a join": (
+        1,
+        lambda r, d: stacked(r, d, "inner").group_by("d0").agg(c=tm.count(), s=tm.sum("n")),
+        lambda r, d: stacked(r, d, "inner").groupBy("d0").agg(F.count("*").alias("c"), F.sum("n").alias("s")),
+    ),
+    "lag by 1,000 groups": (
+        0,
+        lambda r, _: r.select("id", "n", l=tm.lag("n").over(OURS)),
+        lambda r, _: r.select("id", "n", F.lag("n").over(theirs()).alias("l")),
+    ),
+    "row_number and a running sum": (
+        0,
+        lambda r, _: r.select(
+            "id",
+            i=tm.row_number().over(OURS),
+            s=tm.sum("n").over(OURS.rows_between(tm.UNBOUNDED, 0)),
+        ),
+        lambda r, _: r.select(
+            "id",
+            F.row_number().over(theirs()).alias("i"),
+            F.sum("n").over(theirs().rowsBetween(Window.unboundedPreceding, 0)).alias("s"),
+        ),
+    ),
+    "stack of 10 left joins": (10, lambda r, d: stacked(r, d, "left"), lambda r, d: stacked(r, d, "left")),
+}
+"""How many tables there are, a dataflow's output, and a query: of integers, and in orders without ties."""
+
 
 def spark_handwritten(*, words: Sequence[str], scale: float, warm: int, rounds: int) -> Figures:
     """Cases with one of some words in their names, or all: first some times, for Java to warm up, then in turn.
@@ -136,8 +192,29 @@ def _works(bench: Bench) -> dict[str, tuple[Callable[[], Rows], Callable[[], Row
         name: (partial(rendered, output, read), lambda query=query, read=read: read(query(data)))  # type: ignore[misc]
         for name, (output, query, read) in CASES.items()
     }
+    tables = [
+        bench.spark.range(500).selectExpr(f"pmod(id * 7 + {i}, 1000) AS k", f"id AS d{i}") for i in range(DIMENSIONS)
+    ]
+    for name, (many, output, query) in JOINS.items():
+        works[name] = (
+            partial(_joined, bench, data, tables[:many], output),
+            partial(_by_hand, data, tables[:many], query),
+        )
     by_render = partial(lambda: [(reached(bench, bench.spark.read.parquet(edges)),)])
     return {**works, "reachability": (by_render, partial(_reached_by_hand, bench, edges))}
+
+
+def _joined(bench: Bench, data: Any, tables: list[Any], output: Callable[[Any, list[Any]], Any]) -> Rows:
+    flow = tm.Dataflow("joined")
+    rows = flow.input("rows", {"id": "int64", "k": "int64", "n": "int64"})
+    dimensions = [flow.input(f"d{i}", {"k": "int64", f"d{i}": "int64"}) for i in range(len(tables))]
+    flow.output("out", output(rows, dimensions))
+    given = {"rows": data.select("id", "k", "n"), **{f"d{i}": table for i, table in enumerate(tables)}}
+    return counted(tm.render(flow, bench.spark, given)["out"].drop("time", "diff"))
+
+
+def _by_hand(data: Any, tables: list[Any], query: Callable[[Any, list[Any]], Any]) -> Rows:
+    return counted(query(data.select("id", "k", "n"), tables))
 
 
 def _reached_by_hand(bench: Bench, path: str) -> Rows:

@@ -155,6 +155,13 @@ TABLE = {
         "spark:spark", "joins, recursion and histories on Spark", "Spark, from scratch",
         {"which": ("S1", "S2", "S3", "S4"), "scale": 1.0},
     ),
+    "spark_memory": Benchmark(
+        "spark_memory:spark_memory", "a driver after a large load: memory, first step by key", "Spark's own query",
+        {"rows": 5_000_000, "in_memory": 1_000_000},
+    ),
+    "spark_costs": Benchmark(
+        "spark_costs:spark_costs", "work on files of state: by row, page and megabyte", "-", {"rows": 2_500_000}
+    ),
     "spark_thresholds": Benchmark(
         "spark:spark_thresholds", "a value that moves, on Spark", "Spark", {"rows": 1_000_000, "steps": 9}
     ),

@@ -267,7 +267,7 @@ __all__ = [
     "regr_count", "regr_intercept",
     "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "render", "repeat", "replace", "reverse",
     "right", "row_number", "rpad", "rtrim", "second", "session", "sha1", "sha2", "shiftleft", "shiftright",
-    "shiftrightunsigned", "sign", "sin", "sinh", "size", "snapshot", "sort_array", "split", "split_part",
+    "shiftrightunsigned", "ship", "sign", "sin", "sinh", "size", "snapshot", "sort_array", "split", "split_part",
     "sqrt", "stddev", "stddev_pop", "string_agg", "struct", "substring", "substring_index", "tan", "tanh",
     "testing", "timestamp_micros", "timestamp_millis", "timestamp_seconds", "timestampadd", "timestampdiff",
     "to_date", "to_timestamp", "translate", "trim", "trunc", "try_add", "try_divide", "try_element_at",
@@ -283,6 +283,7 @@ if TYPE_CHECKING:
     from tidemill.renderer.diagram.why import Why
     from tidemill.renderer.reference import Reference
     from tidemill.renderer.spark.live import Spark
+    from tidemill.renderer.spark.shipping import ship
     from tidemill.views.delta import delta
     from tidemill.views.duckdb_tables import duckdb
     from tidemill.views.files import files
@@ -309,6 +310,7 @@ _WHEN_ASKED_FOR = {  # not every program has a use for them, and a start is fast
     "kafka": "views.kafka_topics",
     "postgres": "views.postgres_tables",
     "register_changelog": "views.for_spark",
+    "ship": "renderer.spark.shipping",
     "snapshot": "views.snapshots",
     "testing": "testing",
 }

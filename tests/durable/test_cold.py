@@ -280,7 +280,7 @@ def test_what_a_dead_process_left_is_swept_up(tmp_path):
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), StateError("damaged")])
 def test_a_merge_that_fails_loses_nothing(tmp_path, monkeypatch, error):
     """Found by reading: the batches that were to be merged were gone before they were."""
-    from tidemill.renderer.durable import spilled as cold
+    from tidemill.renderer.durable import file_work
 
     def failing(*_):
         raise error
@@ -291,7 +291,7 @@ def test_a_merge_that_fails_loses_nothing(tmp_path, monkeypatch, error):
         for step in range(5):
             with monkeypatch.context() as patch:
                 if step == 2:
-                    patch.setattr(cold, "merged", failing)
+                    patch.setattr(file_work, "merged", failing)
                 run.insert("x", [(i,) for i in range(4)])
                 if step == 2 and isinstance(error, StateError):  # want of room for tidying up is not told
                     with pytest.warns(RuntimeWarning, match="could not be written"):

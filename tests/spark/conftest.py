@@ -17,7 +17,11 @@ QUICK = {
     "test_sent_functions.py", "test_state_folders.py", "test_windows_live.py",
 }  # fmt: skip
 """Of what there is on Spark, what README's command runs; the other files take long."""
-collect_ignore = ["on_cluster.py", "on_connect.py"]  # programs that tests start in processes of their own
+collect_ignore = [
+    "on_cluster.py",
+    "on_connect.py",
+    "on_standalone.py",
+]  # programs that tests start in processes of their own
 
 SETTINGS = {
     **LEAST_WORK,

@@ -80,6 +80,21 @@ def live(spark, folder):
         }
 
 
+def shipped(spark):
+    """Where executors have tidemill from once it was sent to them."""
+    tm.ship(spark)
+
+    def where(batches):
+        import pyarrow as pa  # noqa: PLC0415 - in an executor
+
+        import tidemill  # noqa: PLC0415
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"file": [tidemill.__file__]})
+
+    return spark.range(0, 1, 1, 1).mapInArrow(where, "file string").collect()[0][0]
+
+
 def not_in_connect_mode(spark):
     mode = os.environ.pop("SPARK_CONNECT_MODE_ENABLED")
     try:
@@ -103,6 +118,7 @@ if __name__ == "__main__":
         "two coordinates": compared(["reference", *AT_TWO_COORDINATES], coordinates=2),
         "live": live(spark, folder / "state"),
     }
+    said["shipped"] = shipped(spark)
     said["errors"] = {name: both_raised(spark, *FAILING[name]) for name in ERRORS}
     spark.stop()
     say(said)

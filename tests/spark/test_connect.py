@@ -1,6 +1,7 @@
 """Spark Connect: the same results and errors from a server that has neither this process nor its session."""
 
 import os
+import re
 import sys
 
 import pytest
@@ -52,6 +53,10 @@ def test_live_runs_take_dataframes_and_give_them(said):
     assert live["kind"] == "pyspark.sql.connect.dataframe"
     assert live["now"] == [[1, 2], [2, 4]]
     assert live["changes"] == [["k", "n", "time", "diff"], [[1, 2, 1, 1], [1, 5, 1, -1]]]
+
+
+def test_what_is_sent_comes_before_what_executors_have(said):
+    assert re.search(r"/tidemill-[0-9a-f]{12}\.zip/tidemill/__init__\.py$", said["shipped"])
 
 
 def test_plans_are_shown(said):

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 import attrs
-import pcre2
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -152,6 +151,8 @@ class _Reader:
 
     def finished(self, text: str) -> Pattern:
         """Return the pattern, if it is one: Python's complaints are those that Java would have."""
+        import pcre2  # noqa: PLC0415 - compiled: executors without it do all else
+
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
-import pcre2
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -140,6 +139,8 @@ def pieces(pattern: str, text: str, most: int) -> tuple[str, ...]:
 
 def _first(pattern: Pattern, text: str, position: int) -> Any:
     """Return the first match from a position on, or None."""
+    import pcre2  # noqa: PLC0415 - compiled: executors without it do all else
+
     most = _STEPS + (_STEPS_A_CHARACTER << len(text).bit_length())
     try:
         return _compiled(pattern.pcre, most).search(text, position)
@@ -154,6 +155,8 @@ def _first(pattern: Pattern, text: str, position: int) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _compiled(pattern: str, most: int) -> Any:
+    import pcre2  # noqa: PLC0415 - as above
+
     # To go on to the next position is part of the pattern: steps are counted for each attempt.
     limits = f"(*LIMIT_MATCH={most})(*LIMIT_HEAP={_MEMORY})"
     return pcre2.compile(rf"{limits}\G(?s:.)*?\K(?:{pattern})", pcre2.ASCII, jit=False)

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemill.boundary.arrow_arrays import arrow_scalar, bool_array, int64_array, numbers_of
+from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import StateError
 from tidemill.expressions.types import INT64, DType
 from tidemill.renderer.durable.checksums import Checksums, DamagedError
@@ -35,6 +36,7 @@ from tidemill.renderer.durable.page_order import DIRECTORY, About, about_pages, 
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 from tidemill.renderer.embedded.kernels.limbs import Limbs, consolidated_limbs
+from tidemill.renderer.embedded.kernels.sorting import ascending
 from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray
 from tidemill.renderer.embedded.trace.merging import Gone, without
@@ -46,6 +48,8 @@ from tidemill.renderer.runs.system_errors import advice
 HASH: Final = "h"
 PAGE: Final = 8192
 """Updates in a row group: what is read for a single key, which takes about a millisecond."""
+_SOME_PAGES: Final = 16 * PAGE
+"""Updates that are put in order at once: there is not a second copy of all."""
 _WINDOW: Final = 1_000_000
 """Updates that are merged at once, about."""
 _UNREADABLE: Final = (
@@ -165,6 +169,9 @@ class SpilledBatch:
         return sum(f.rows for f in self.files)
 
 
+Within = tuple[int | None, int | None]
+"""Hashes from one on and below another; without one, of all before or behind."""
+
 Page = tuple[str, int]
 """A file and the number of a row group in it."""
 
@@ -252,32 +259,52 @@ def read_file(folder: Path, layout: Layout, file: SpillFile) -> pa.Table:
     )
 
 
-def sorted_file(path: Path, layout: Layout, folder: Path, unsorted: SpillFile) -> SpillFile:
-    """Write a sorted file of what is in one that is not."""
-    return _write_sorted(path, layout, iter([read_file(folder, layout, unsorted)]))
+def sorted_file(path: Path, layout: Layout, folder: Path, unsorted: Sequence[SpillFile]) -> SpillFile:
+    """Write a sorted file of what is in some that are not. All of it is in memory for that."""
+    tables = [read_file(folder, layout, file) for file in unsorted]
+    return _write_sorted(path, layout, iter([pa.concat_tables(tables)]))
 
 
 def merged(  # noqa: PLR0917 - what is merged, and into what
-    path: Path, layout: Layout, files: Sequence[Pages], rows: int, since: Any, gone: Gone | None = None
+    path: Path,
+    layout: Layout,
+    files: Sequence[Pages],
+    rows: int,
+    since: Antichain,
+    gone: Gone | None = None,
+    within: Within = (None, None),
 ) -> SpillFile | None:
     """Write one sorted file of the updates of several, consolidated at compacted times; None where none are left.
+
+    With a range of hashes ``within`` which they lie, of these alone; ``rows`` are those of all files.
 
     Updates that are ``gone`` are left out: nobody asks for them any more.
 
     A range of hashes at a time: what is held in memory does not grow with the files.
     """
-    file = _write_sorted(path, layout, _windows(layout, files, rows, since, gone))
+    file = _write_sorted(path, layout, _windows(layout, files, rows, since, gone, within))
     if file.rows:
         return file
     path.unlink()
     return None
 
 
-def _windows(layout: Layout, files: Sequence[Pages], rows: int, since: Any, gone: Gone | None) -> Iterator[pa.Table]:
+def ranges(files: Sequence[Pages], rows: int, each: int) -> list[Within]:
+    """Return ranges of hashes, one after another, in which files of so many rows have about as many ``each``."""
     bounds = np.unique(np.concatenate([f.bounds for f in files]))
-    step = max(1, len(bounds) * _WINDOW // max(rows, 1))
-    cuts = [None, *bounds[step::step].tolist(), None]
-    for low, high in itertools.pairwise(cuts):
+    step = max(1, len(bounds) * each // max(rows, 1))
+    return list(itertools.pairwise([None, *bounds[step::step].tolist(), None]))
+
+
+def _windows(  # noqa: PLR0917 - as `merged`
+    layout: Layout, files: Sequence[Pages], rows: int, since: Antichain, gone: Gone | None, within: Within
+) -> Iterator[pa.Table]:
+    first, end = within
+    for begin, stop in ranges(files, rows, _WINDOW):
+        low = first if begin is None or (first is not None and first > begin) else begin
+        high = end if stop is None or (end is not None and end < stop) else stop
+        if low is not None and high is not None and low >= high:
+            continue
         interner = Interner()  # what is merged is not what the run holds
         parts = [f.read(pages) for f in files if (pages := f.within(low, high))]
         if not parts:
@@ -321,9 +348,12 @@ def _write_tables(path: Path, layout: Layout, schema: pa.Schema, tables: Iterato
                     continue
                 hashes = layout.hashes(table)
                 columns = [int64_array(hashes), *(table.column(name).cast(t.arrow) for name, t in layout.fields)]
-                unordered = pa.table(columns, schema=schema)
+                unordered = pa.table(columns, schema=schema).combine_chunks()
                 if layout.by is None:
-                    writer.write_table(unordered.take(int64_array(hashes.argsort(kind="stable"))), row_group_size=PAGE)
+                    order, _ = ascending(hashes)
+                    for some in range(0, len(order), _SOME_PAGES):
+                        ordered = unordered.take(int64_array(order[some : some + _SOME_PAGES]))
+                        writer.write_table(ordered, row_group_size=PAGE)
                 else:
                     _write_in_order(writer, written, layout, unordered)
                 rows += len(table)

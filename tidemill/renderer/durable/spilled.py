@@ -23,15 +23,14 @@ from typing import Any, Final
 import numpy as np
 
 from tidemill.expressions.types import INT64
+from tidemill.renderer.durable.file_work import FileWork, WorkHere
 from tidemill.renderer.durable.spill_files import (
     Layout,
     Page,
     Pages,
     SpilledBatch,
     SpillFile,
-    merged,
     read_file,
-    sorted_file,
     write_block,
 )
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column
@@ -82,13 +81,15 @@ class SpillFolder:
         self._flushing: list[tuple[list[str], Future[None]]] = []
         self.doubtful: set[str] = set()
         """Files that may not be on the disk, which could not write them."""
-        self._ending = f"-{uuid.uuid4().hex[:8]}.parquet"
+        self.ending = f"-{uuid.uuid4().hex[:8]}.parquet"
         """Of the names of files that this run writes."""
         self._numbers = itertools.count()
         self._whole: set[str] = set()
         """Files of runs before this one that were found to be whole."""
         self._has_new = False
         """Whether files were made of which the folder may not say on the disk that they are there."""
+        self.work: FileWork = WorkHere(folder, self.new_path)
+        """Who sorts, merges and checks files."""
 
     def beneath(self, name: str, spine: Spine) -> SpilledSpine:
         """Return what is below a spine."""
@@ -204,9 +205,9 @@ class SpillFolder:
 
     def require_whole(self, files: Iterable[SpillFile]) -> None:
         """Raise `StateError` where files are damaged, for others to read; once each, and none that this run wrote."""
-        unseen = [f for f in files if f.name not in self._whole and not f.name.endswith(self._ending)]
-        with ThreadPoolExecutor(2, "tidemill-check") as threads:
-            list(threads.map(lambda f: f.require_whole(self.folder), unseen))
+        unseen = [f for f in files if f.name not in self._whole and not f.name.endswith(self.ending)]
+        if unseen:
+            self.work.require_whole(unseen)
         self._whole.update(f.name for f in unseen)
 
     def close(self) -> None:
@@ -218,7 +219,7 @@ class SpillFolder:
         """Return a path for a file of a spine that no other file has."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._has_new = True
-        return self.folder / f"{name.replace('/', '-')}-{next(self._numbers):06}{self._ending}"
+        return self.folder / f"{name.replace('/', '-')}-{next(self._numbers):06}{self.ending}"
 
 
 def _flush(paths: Iterable[Path]) -> None:
@@ -405,12 +406,12 @@ class SpilledSpine:
             self._merge(older, newer)
 
     def _merge(self, *newest: SpilledBatch) -> None:
-        """Merge the newest batches, which are given, into one file."""
+        """Merge the newest batches, which are given, into one."""
         files = [f for batch in newest for f in batch.files]
-        path, rows = self._store.new_path(self._name), sum(batch.rows for batch in newest)
-        found = merged(path, self.layout, [self._of(f) for f in files], rows, self._since(), self._gone)
+        rows = sum(batch.rows for batch in newest)
+        found = self._store.work.merged(self._name, self.layout, files, self._since(), self._gone)
         _LOG.debug("%s updates of %s in %s files were merged", rows, self._name, len(files))
-        rest = [] if found is None else [SpilledBatch((found,))]
+        rest = [SpilledBatch(tuple(found))] if found else []
         self.forget()  # first: interrupted in between, what was read of two files would be read again from the one
         self.spilled_batches = [*self.spilled_batches[: -len(newest)], *rest]
         self._store.replaced += len(files)
@@ -461,17 +462,14 @@ class SpilledSpine:
                 raise
 
     def _sort(self) -> None:
-        """Sort what large loads left unsorted, now that it is asked for by key: two files at a time."""
+        """Sort what large loads left unsorted, now that it is asked for by key."""
         for i, batch in enumerate(self.spilled_batches):
-            if not all(f.sorted for f in batch.files):
-                with ThreadPoolExecutor(2, "tidemill-sort") as threads:
-                    files = tuple(threads.map(lambda f: f if f.sorted else self._sorted(f), batch.files))
-                self.spilled_batches[i] = SpilledBatch(files)
-                self._store.replaced += len(files)
-
-    def _sorted(self, file: SpillFile) -> SpillFile:
-        _LOG.info("%s updates of %s are sorted by key: %s", file.rows, self._name, file.name)
-        return sorted_file(self._store.new_path(self._name), self.layout, self._store.folder, file)
+            unsorted = [f for f in batch.files if not f.sorted]
+            if unsorted:
+                _LOG.info("%s updates of %s are sorted by key", sum(f.rows for f in unsorted), self._name)
+                files = self._store.work.sorted(self._name, self.layout, unsorted, self._since())
+                self.spilled_batches[i] = SpilledBatch((*(f for f in batch.files if f.sorted), *files))
+                self._store.replaced += len(unsorted)
 
     def _of(self, file: SpillFile) -> Pages:
         if file.name not in self._pages:

@@ -35,7 +35,8 @@ TRIES: Final = 3
 _WORKERS: Final = (
     "the Python of Spark's executors, in which your functions and tidemill's kernels run, has to have what is here: "
     f"Python {sys.version_info.major}.{sys.version_info.minor}, tidemill with its dependencies, the modules that your "
-    "functions import. Install them there, over Spark Connect on the server's side; PYSPARK_PYTHON says which it is"
+    "functions import. Install them there, over Spark Connect on the server's side, or send them: tm.ship(spark); "
+    "PYSPARK_PYTHON says which Python it is"
 )
 _LOST: Final = (
     "executors went, and with them what Spark's localCheckpoint kept there: where an input's DataFrame is one that was "

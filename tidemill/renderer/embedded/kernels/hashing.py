@@ -26,6 +26,9 @@ _STRIPE: Final = 32
 _LONG: Final = 64  # stripes
 _FEW: Final = 16
 
+_PART: Final = 1 << 15
+"""Rows that are hashed at once: what is computed from them stays in the processor's caches."""
+
 _Hashes = np.ndarray[Any, np.dtype[np.uint64]]
 
 
@@ -37,8 +40,11 @@ def xxhash64_columns(columns: Sequence[pa.Array], seed: int = SEED) -> np.ndarra
     """
     hashes = np.full(len(columns[0]), seed, np.uint64)
     with np.errstate(over="ignore"):
-        for column in columns:
-            hashes = _seen(column, hashes)
+        for start in range(0, len(hashes), _PART):
+            some = hashes[start : start + _PART]
+            for column in columns:
+                some = _seen(column if len(some) == len(column) else column.slice(start, _PART), some)
+            hashes[start : start + _PART] = some
     return hashes.view(np.int64)
 
 

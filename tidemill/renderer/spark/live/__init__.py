@@ -6,6 +6,7 @@ those whose rows have times and diffs of their own; `outputs` is what they read.
 step on executors: it walks the graph and has each operator run where its changes are. `state_frames` turns updates in
 the driver into DataFrames and back, and shows what operators hold as DataFrames; `spilled_state` reads what
 arrangements hold on the disk and adds what a step writes, in files that `state_files` reads and writes.
+`file_tasks` has executors look through these, sort, merge and check them.
 `frontier_split` keeps back the updates that belong to later steps, `upserts` turns large writes by key into updates.
 `spilled_results` are contents and changes of outputs that stay on the disk until they are looked at.
 """

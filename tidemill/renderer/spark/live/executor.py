@@ -24,6 +24,7 @@ from tidemill.renderer.runs.writes import Change
 from tidemill.renderer.spark.frames import Frame, united
 from tidemill.renderer.spark.large_windows import LargestPartition
 from tidemill.renderer.spark.live.executor_step import ExecutorStep
+from tidemill.renderer.spark.live.file_tasks import WorkOnExecutors
 from tidemill.renderer.spark.live.incoming import frame_of_change
 from tidemill.renderer.spark.live.outputs import Outputs
 from tidemill.renderer.spark.live.spilled_state import SpilledState
@@ -44,6 +45,8 @@ class SparkExecutor:
         self._spark = spark
         self._embedded = state.executor
         self._spill_store = state.spill_store
+        store = state.spill_store.store
+        store.work = WorkOnExecutors.beside(spark, store, in_driver)
         self._large_changes = state.large_changes
         self._in_driver = in_driver
         self._outputs = Outputs(spark, state.executor, state.spill_store, in_driver)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from pathlib import Path
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import attrs
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
@@ -23,15 +21,12 @@ from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.spark.dataframes import checked_inputs, is_invalid, typed_updates
 from tidemill.renderer.spark.failures import is_too_large_to_fetch
 from tidemill.renderer.spark.frames import Frame, columns
-from tidemill.renderer.spark.live.state_files import as_updates, read_files, remove_files, write_files
+from tidemill.renderer.spark.live.file_tasks import INVALID
+from tidemill.renderer.spark.live.state_files import as_updates, read_files, remove_files, written_files
 from tidemill.renderer.spark.types import spark_type
 
 _FEW: Final = 100_000
 """Rows that are fetched to see whether a DataFrame has more: one job instead of two."""
-
-
-INVALID: Final = "odd"
-"""The column of files that says whether a row is invalid."""
 
 
 def collected_if_few(data: Any, most: int) -> pa.Table | None:
@@ -73,8 +68,9 @@ def files_of_valid(
 ) -> list[SpillFile]:
     """Write rows to files, the last column of which says whether a row is invalid; if one is, ``refuse`` says what."""
     has_lists = any(f.dtype.is_nested for f in node.schema)
-    files = write_files(store, f"{node.id}/input", checked, has_lists=has_lists)
-    if _may_have_invalid(store.folder / f.name for f in files):
+    written = written_files(store, f"{node.id}/input", checked, has_lists=has_lists)
+    files = [file for file, _ in written]
+    if any(may_have_invalid for _, may_have_invalid in written):
         remove_files(store, files)
         refuse()
         msg = f"{node.where}: a row did not fit, and all do when they are computed again: cache what differs each time"
@@ -116,17 +112,6 @@ def refuse_ambiguous_keys(spark: SparkSession, store: SpillFolder, change: Large
             "key or a window that picks the latest"
         )
         raise RowError(msg)
-
-
-def _may_have_invalid(paths: Iterable[Path]) -> bool:
-    """Return whether a row may be marked as invalid, by the statistics of the files."""
-    for path in paths:
-        about = pq.read_metadata(path)
-        for group in map(about.row_group, range(about.num_row_groups)):
-            seen = group.column(group.num_columns - 1).statistics
-            if seen is None or not seen.has_min_max or seen.max:
-                return True
-    return False
 
 
 def frame_of_change(spark: SparkSession, store: SpillFolder, change: LargeChange) -> Frame:

@@ -61,7 +61,8 @@ class SparkDataFrames:
         if node.key:
             require_order(node, self._frontiers)
         store = self._spill_store.store
-        change = written_to_files(store, node, rows, time, sign, self._columns_read(node, sign))
+        with translated_errors(self._graph):
+            change = written_to_files(store, node, rows, time, sign, self._columns_read(node, sign))
         if change is None:
             return Queued([], time, sign)
         if change.rows > self._in_driver:
@@ -95,7 +96,8 @@ class SparkDataFrames:
         """Return a DataFrame of many rows in files, and in memory after all where it is not that many."""
         check_session(self._spark)
         open_times = functools.partial(checked_times, node, self._frontiers)
-        mixed = write(self._spill_store.store)
+        with translated_errors(self._graph):
+            mixed = write(self._spill_store.store)
         try:
             if mixed.rows <= self._in_driver:
                 return [mixed.in_memory(open_times)] if mixed.rows else []

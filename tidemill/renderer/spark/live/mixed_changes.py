@@ -31,7 +31,8 @@ from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.runs.writes import Change, Queued, Writes
 from tidemill.renderer.spark.dataframes import checked_inputs, is_invalid, typed_updates
 from tidemill.renderer.spark.frames import DIFF, times
-from tidemill.renderer.spark.live.incoming import INVALID, files_of_valid
+from tidemill.renderer.spark.live.file_tasks import INVALID
+from tidemill.renderer.spark.live.incoming import files_of_valid
 from tidemill.renderer.spark.live.state_files import read_files, remove_files, write_files
 
 _MOST_TIMES: Final = 100

@@ -7,7 +7,6 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,12 +17,13 @@ from pyspark.sql import types as T  # noqa: N812 - as above
 
 from tidemill.errors import EngineError, StateError
 from tidemill.expressions.types import DType
-from tidemill.renderer.durable.checksums import Checksums
+from tidemill.renderer.durable.file_work import TOGETHER
 from tidemill.renderer.durable.spill_files import HASH, Layout, SpillFile
 from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.embedded.trace.elsewhere import Range
 from tidemill.renderer.spark.failures import OTHER_DISKS
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
+from tidemill.renderer.spark.live.file_tasks import Described, described
 from tidemill.renderer.spark.types import spark_type
 
 _UNWRITABLE: Final = re.compile(
@@ -34,7 +34,7 @@ _GLOB: Final = re.compile(r"[{}\[\]*?\\]")
 """Characters that in the path of what is to be read would stand for others."""
 _READ: Final = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "datetimeRebaseMode": "CORRECTED"}
 """How files of ours are read, whatever the session has for others: all rows of all files, days as they are."""
-_WRITTEN: Final = {"compression": "snappy", "maxRecordsPerFile": "0"}
+_WRITTEN: Final = {"compression": "snappy", "maxRecordsPerFile": str(TOGETHER)}
 """How they are written; what there is no option for is checked with the session."""
 
 
@@ -45,7 +45,7 @@ def read_files(
     files: Sequence[SpillFile],
     ranges: Sequence[Range] | None = None,
 ) -> DataFrame:
-    """Return the contents of files as a DataFrame. Executors check no bytes: that is done here, once for each file.
+    """Return the contents of files as a DataFrame. Spark checks no bytes: those of earlier runs are checked before it.
 
     What columns they have is known: to ask them is a job of Spark's. With ``ranges`` of an order that they lie in,
     those that are sorted are read as far as their pages may have something of these.
@@ -96,6 +96,13 @@ def write_files(
     store: SpillFolder, name: str, data: DataFrame, *, has_lists: bool, apart: Sequence[str] = ()
 ) -> list[SpillFile]:
     """Write a DataFrame, in no order, and return the files. Of numbers to be told ``apart`` each file has one."""
+    return [file for file, _ in written_files(store, name, data, has_lists=has_lists, apart=apart)]
+
+
+def written_files(
+    store: SpillFolder, name: str, data: DataFrame, *, has_lists: bool, apart: Sequence[str] = ()
+) -> list[tuple[SpillFile, bool]]:
+    """Do the same, and say of each file whether a row may be marked as invalid."""
     folder = store.folder / f"writing-{uuid.uuid4().hex[:8]}"
     dictionary = "false" if has_lists else "true"  # see `Layout.has_lists`
     seen = Observation()
@@ -104,9 +111,8 @@ def write_files(
         store.folder.mkdir(parents=True, exist_ok=True)
         writer = data.write.options(**_WRITTEN).option("parquet.enable.dictionary", dictionary)
         (writer.partitionBy(*apart) if apart else writer).parquet(_uri(folder))
-        parts = _parts(folder, seen.get["rows"])
-        with ThreadPoolExecutor(2, "tidemill-check") as threads:  # they are in the system's memory still
-            files = list(threads.map(lambda part: _moved(store, name, folder, *part), parts.items()))
+        parts = _parts(data.sparkSession, folder, seen.get["rows"])
+        files = [(_moved(store, name, folder, *part), part[1].may_have_invalid) for part in parts.items()]
     except Exception as error:
         if isinstance(error, OSError) or (found := _UNWRITABLE.search(str(error))):
             what = error if isinstance(error, OSError) else found[0] if found else ""
@@ -115,7 +121,7 @@ def write_files(
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    store.flush_later([f.name for f in files])
+    store.flush_later([f.name for f, _ in files])
     return files
 
 
@@ -132,24 +138,30 @@ def _pattern(path: Path) -> str:
     return _GLOB.sub(r"\\\g<0>", _uri(path))
 
 
-def _parts(folder: Path, wrote: int) -> dict[Path, int]:
-    """Return the files with rows that Spark wrote, and how many they have: together those that its tasks counted.
+def _parts(spark: SparkSession, folder: Path, wrote: int) -> dict[Path, Described]:
+    """Return the files with rows that Spark wrote, and what they are: together they have those that its tasks counted.
 
     What an executor wrote to a disk of its own is not among what Spark puts together in the folder.
     """
-    rows = {part: pq.read_metadata(part).num_rows for part in sorted(folder.rglob("part-*.parquet"))}
-    if (found := sum(rows.values())) != wrote:
-        msg = f"{folder}: Spark's executors wrote {wrote} rows there, and {found} are there: {OTHER_DISKS}"
+    parts = sorted(folder.rglob("part-*.parquet"))
+    rows = sum(pq.read_metadata(part).num_rows for part in parts)
+    if rows != wrote:
+        msg = f"{folder}: Spark's executors wrote {wrote} rows there, and {rows} are there: {OTHER_DISKS}"
         raise EngineError(msg)
-    return {part: n for part, n in rows.items() if n}
+    try:
+        found = described(spark, parts)
+    except FileNotFoundError as error:
+        msg = f"{error.filename}: an executor did not find it: {OTHER_DISKS}"
+        raise EngineError(msg) from error
+    return {part: about for part, about in zip(parts, found, strict=True) if about.rows}
 
 
-def _moved(store: SpillFolder, name: str, folder: Path, part: Path, rows: int) -> SpillFile:
+def _moved(store: SpillFolder, name: str, folder: Path, part: Path, about: Described) -> SpillFile:
     path = store.new_path(name)
     apart = [name.partition("=") for name in part.parent.relative_to(folder).parts]
     part.rename(path)
     constants = tuple((column, int(number)) for column, _, number in apart)
-    return SpillFile(path.name, rows, sorted=False, checksums=Checksums.of(path), constants=constants)
+    return SpillFile(path.name, about.rows, sorted=False, checksums=about.checksums, constants=constants)
 
 
 def remove_files(store: SpillFolder, files: Iterable[SpillFile]) -> None:
