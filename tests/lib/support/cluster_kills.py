@@ -1,6 +1,6 @@
 """A durable run on a standalone cluster, whose driver, workers and executors are killed at random moments.
 
-``python tests/lib/support/cluster_kills.py --json FILE``: a master and two workers of Spark's, each a process, and a
+``PYTHONPATH=tests/lib python -m support.cluster_kills --json FILE``: a master and two workers of Spark's, each a process, and a
 driver that takes steps, every other one on the executors; they share the folder of state. So many times (200) a process
 is sent SIGKILL: the driver once in six times, else an executor or a worker, which is then started anew. In the end the
 changelog has to be that of a run which nobody disturbed, file by file, and so have the contents.
