@@ -60,8 +60,13 @@ def kept(spark, folder):
     sales, items = (flow.input(name, KV) for name in ("sales", "items"))
     flow.output("sums", sales.join(items, on="k").group_by("v_right").agg(n=tm.count(), s=tm.sum("v")))
     engine, found, work = tm.Spark(spark, folder, in_memory=100, in_driver=500), [], []
-    tasks = file_tasks.done
-    file_tasks.done = lambda spark, of: work.extend(type(task).__name__ for task in of) or tasks(spark, of)
+    done = file_tasks.done
+
+    def counted(spark, tasks):
+        work.extend(type(task).__name__ for task in tasks)
+        return done(spark, tasks)
+
+    file_tasks.done = counted
     for epoch in range(4):
         with flow.start(engine) as run:
             rows = spark.range(epoch * 2000, epoch * 2000 + 2000, 1, 3)
