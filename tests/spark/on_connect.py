@@ -81,18 +81,18 @@ def live(spark, folder):
 
 
 def shipped(spark):
-    """Where executors have tidemill from once it was sent to them."""
+    """Where executors look for modules once tidemill was sent to them."""
     tm.ship(spark)
 
     def where(batches):
-        import pyarrow as pa  # noqa: PLC0415 - in an executor
+        import sys  # noqa: PLC0415 - the executor's
 
-        import tidemill  # noqa: PLC0415
+        import pyarrow as pa  # noqa: PLC0415 - as above
 
         for _ in batches:
-            yield pa.RecordBatch.from_pydict({"file": [tidemill.__file__]})
+            yield pa.RecordBatch.from_pydict({"path": sys.path})
 
-    return spark.range(0, 1, 1, 1).mapInArrow(where, "file string").collect()[0][0]
+    return [row.path for row in spark.range(0, 1, 1, 1).mapInArrow(where, "path string").collect()]
 
 
 def not_in_connect_mode(spark):
