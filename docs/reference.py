@@ -58,6 +58,7 @@ BY_MODULE: Final = {
     "tidemill.renderer.engines": "dataflow",
     "tidemill.renderer.reference": "dataflow",
     "tidemill.renderer.spark.live": "dataflow",
+    "tidemill.renderer.spark.shipping": "dataflow",
     "tidemill.renderer.runs": "run",
     "tidemill.testing": "testing",
     "tidemill.views": "views",
