@@ -61,8 +61,17 @@ def tidied(notebook: Any) -> Any:
             {k: v for k, v in cell.metadata.items() if k == "tags"}
         )
         if cell.cell_type == "code":
-            cell.outputs = [joined(o) for o in cell.outputs if o.get("name") != "stderr"]
+            cell.outputs = [
+                joined(o)
+                for o in cell.outputs
+                if o.get("name") != "stderr" and not emptied(o)
+            ]
     return notebook
+
+
+def emptied(output: Any) -> bool:
+    """Return whether an output is what is left of a display of progress, which slow machines show."""
+    return output.get("data", {}).get("text/html") == ""
 
 
 def joined(output: Any) -> Any:
