@@ -132,6 +132,36 @@ def test_a_refresh_that_was_cut_off_is_gone_on_with(tmp_path, table, monkeypatch
         assert shop.found() == shop.expected()
 
 
+def test_what_another_job_wrote_before_it_was_killed_is_not_written_again(tmp_path, table, monkeypatch):
+    """A job that goes on with a refresh looks at the tables once nobody else has the state."""
+    shop = Shop(tmp_path, table)
+    shop.put(*((i, "north", i) for i in range(8)))
+    with shop.views() as views:
+        views.refresh()
+    shop.put((3, "south", 9), (20, "west", 5))
+
+    def refresh_up_to(owner, name):
+        def ends(*_):
+            raise Cut
+
+        with monkeypatch.context() as cutting, shop.views() as views:
+            cutting.setattr(owner, name, ends)
+            with pytest.raises(Cut):
+                views.refresh()
+
+    refresh_up_to(tm.Run, "deliver")  # the plan is there
+    with shop.views() as views:
+        opened = views._open
+
+        def opened_late(name):
+            refresh_up_to(RefreshJournal, "done")
+            return opened(name)
+
+        views._open = opened_late
+        views.refresh()
+    assert shop.found() == shop.expected()
+
+
 @pytest.mark.parametrize(
     ("foreign", "id_"),
     [("DELETE FROM {} WHERE id = 1", 1), ("INSERT INTO {} VALUES (3, 'west', 3)", 3)],

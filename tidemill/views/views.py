@@ -229,6 +229,8 @@ class Views:
             run = self._open(name or f"run-{number}")  # which nobody else has open, from here on
             if (state := self._journal.state()) != before:  # somebody did meanwhile
                 return self._go_on(began, anew, declared, state, None, full=full)
+            if plan is not None:  # whoever began it may have written more since
+                reached = self._reached()
             if plan is None:
                 assert now is not None
                 plan = self._planned(number, since, behind, now, declared)

@@ -470,6 +470,7 @@ class SpilledSpine:
                 files = self._store.work.sorted(self._name, self.layout, unsorted, self._since())
                 self.spilled_batches[i] = SpilledBatch((*(f for f in batch.files if f.sorted), *files))
                 self._store.replaced += len(unsorted)
+        self.spilled_batches = [batch for batch in self.spilled_batches if batch.files]  # merged, all may cancel
 
     def _of(self, file: SpillFile) -> Pages:
         if file.name not in self._pages:
