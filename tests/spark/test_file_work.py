@@ -2,6 +2,7 @@
 
 import json
 
+import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,9 +13,12 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.expressions.types import INT64, STRING
 from tidemill.renderer.durable import file_work, spill_files
 from tidemill.renderer.durable.checksums import Checksums
-from tidemill.renderer.durable.spill_files import Layout, SpillFile, read_file
+from tidemill.renderer.durable.spill_files import Layout, SpilledBatch, SpillFile, read_file
 from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.trace.batch import UpdateLayout
+from tidemill.renderer.embedded.trace.spine import Spine
+from tidemill.renderer.embedded.trace.transaction import Transaction
 
 file_tasks = pytest.importorskip("tidemill.renderer.spark.live.file_tasks", reason="needs tidemill[spark]")
 LAYOUT = Layout((0,), (INT64, STRING), 1, 1, 1)
@@ -72,6 +76,19 @@ def test_many_runs_become_files_that_share_no_key(work, tmp_path):
     assert sum(f.rows for f in found) == len(updates(tmp_path, files, since=1))  # they are consolidated
     keys = [set(read_file(tmp_path, LAYOUT, f).column("v0").to_pylist()) for f in found]
     assert sum(map(len, keys)) == len(set.union(*keys))
+
+
+def test_batches_of_which_nothing_is_left_are_gone(work, tmp_path):
+    """What came and went again cancels in a merge, of as many files as are merged when they are sorted."""
+    work.store.work = work
+    spine = Spine(UpdateLayout((0,), (INT64, STRING), 1, 1), lambda: Antichain([5]), Transaction())
+    spilled = work.store.beneath("1/spine", spine)
+    came = given(tmp_path, 40, 80)
+    for weight in (1, -1):
+        files = [attrs.evolve(f, constants=(("t0", 0), ("w0", weight))) for f in came[:20]]
+        spilled.add(SpilledBatch((*files, *(attrs.evolve(f, constants=(("t0", 1), ("w0", -weight))) for f in files))))
+    spilled.settle(1)
+    assert (spilled.size, spilled.batches) == (0, 0)
 
 
 def test_what_is_wrong_with_a_file_is_said(work, tmp_path, monkeypatch):

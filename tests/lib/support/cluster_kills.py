@@ -9,7 +9,6 @@ changelog has to be that of a run which nobody disturbed, file by file, and so h
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -22,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
-from support.kills import build_large, outcome, put_large
+from support.kills import build_large, outcome, put_large, told
 from support.standalone import Cluster, cluster
 
 import tidemill as tm
@@ -153,11 +152,7 @@ def main() -> None:
         work(options.worker, options.url, options.steps)
         return
     found = compare(options.steps, options.kills, options.seconds, options.seed)
-    text = json.dumps(found, indent=2)
-    if options.json:
-        options.json.write_text(text + "\n", encoding="utf-8")
-    print(text)
-    sys.exit(not (found["same_files"] and found["same_contents"] and found["same_frontier"]))
+    sys.exit(told(found, options.json))
 
 
 if __name__ == "__main__":

@@ -183,6 +183,15 @@ def compare(  # noqa: PLR0917
     }
 
 
+def told(found, path):
+    """Print what was found, and write it down where that is asked for; return whether something was lost or doubled."""
+    text = json.dumps(found, indent=2)
+    if path:
+        path.write_text(text + "\n", encoding="utf-8")
+    print(text)
+    return not (found["same_files"] and found["same_contents"] and found["same_frontier"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=50)
@@ -199,11 +208,7 @@ def main() -> None:
         return
     given = (options.steps, options.kills, options.checkpoint_every, options.in_memory, options.seed)
     found = compare(*given, options.spark)
-    text = json.dumps(found, indent=2)
-    if options.json:
-        options.json.write_text(text + "\n", encoding="utf-8")
-    print(text)
-    sys.exit(not (found["same_files"] and found["same_contents"] and found["same_frontier"]))
+    sys.exit(told(found, options.json))
 
 
 if __name__ == "__main__":
