@@ -96,7 +96,7 @@ class EarlyFilter:
         done = 0
         for batch in table.to_batches(max_chunksize=PART):
             n = len(batch)
-            passed = self._predicate(batch.columns, n)
+            passed = self._predicate(batch.column, n)
             kept[done : done + n] = truths_of(passed)
             done += n
         return kept
