@@ -383,7 +383,7 @@ class OrderedWindowsOperator(Operator):
         gone = old.shape[1]
         rows = concatenate((old, come), axis=1)
         changed = _equal_to_later(rows[:-1], gone)
-        if self._is_small_in(rows, new, 2 * np.count_nonzero(changed)):
+        if self._is_small_in(rows, new, 2 * int(np.count_nonzero(changed))):
             near = self._near(rows, changed)
             some = marked(rows, near), int(np.count_nonzero(near[:gone])), changed.compress(near)
             with contextlib.suppress(StepError):  # perhaps of a row that is only looked at: computed whole, it shows
