@@ -81,7 +81,8 @@ TABLE = {
     ),
     "tpcdi_views": Benchmark(
         "tpcdi_views:tpcdi_views", "the same as a job: views over staged files, refreshed, with tables of gold",
-        "DuckDB, computing and writing them anew", {"scale": 1, "shares": (0.00001, 0.001, 0.01), "threads": 2},
+        "DuckDB and Spark, computing and writing them anew",
+        {"scale": 1, "shares": (0.00001, 0.001, 0.01), "threads": 2, "spark": False},
     ),
     "future_updates": Benchmark(
         "values:future_updates", "updates pending for later times", "-",

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 import tidemill as tm
+from benchmarks import tpcdi_spark
 from benchmarks.runner import Figures, peak_memory, say
 from benchmarks.tpcdi import LAYERS, VIEW, batches, script, taken
 from benchmarks.workloads.tpcdi.files import Files, Source
@@ -31,18 +32,20 @@ KEYS = {
 """What tells rows of the larger tables apart; the others are small, and written whole."""
 
 
-def tpcdi_views(*, scale: float, shares: Sequence[float], threads: int) -> Figures:
+def tpcdi_views(*, scale: float, shares: Sequence[float], threads: int, spark: bool) -> Figures:
     """Stage the first batch, then for each share two more, and bring the tables of gold up to each of them.
 
     Tidemill has ``tm.Views`` over the folders of staged files, a job that is started for each batch: *opened_s* is all
     that it does, from reading the SQL, *s* the refresh alone, where the job stays, as it does for each second batch of
-    a share. DuckDB computes all 48 views anew from the same files, those of gold in a database on the disk. Then all
-    tables are compared.
+    a share. DuckDB computes all 48 views anew from the same files, those of gold in a database on the disk. With
+    ``spark`` so does Spark, in one session that stays, into tables of Parquet files; its processor time is the JVM's.
+    Then all tables are compared.
     """
     found = list[Figures]()
     with TemporaryDirectory() as name:
         folder = Path(name)
         views: tm.Views | None = None
+        session = tpcdi_spark.session(folder, threads) if spark else None
         for batch, (come, prospects) in enumerate(staged(scale, shares), 1):
             for table, rows in {**come, "bronze.prospect": prospects}.items():
                 path = folder / table / (f"{batch}.parquet" if table != "bronze.prospect" else "all.parquet")
@@ -66,8 +69,19 @@ def tpcdi_views(*, scale: float, shares: Sequence[float], threads: int) -> Figur
                 "ratio": theirs[0] / (declared[0] + ours[0]), "ratio_cpu": theirs[1] / (declared[1] + ours[1]),
                 "peak_mb": peak, "wrong": differing(folder),
             })  # fmt: skip
+            if session is not None:
+                used = tpcdi_spark.cpu_seconds(session)
+                sparks = taken(lambda: tpcdi_spark.anew(session, folder))[0]
+                used = tpcdi_spark.cpu_seconds(session) - used
+                found[-1] |= {
+                    "spark_s": sparks, "spark_cpu_s": used,
+                    "spark_ratio": sparks / (declared[0] + ours[0]), "spark_ratio_cpu": used / (declared[1] + ours[1]),
+                }  # fmt: skip
+                found[-1]["wrong"] += [f"Spark's {told}" for told in tpcdi_spark.differing(folder)]
             say(found[-1])
             say({n: (v.way, v.rows, v.changed, round(v.seconds, 3)) for n, v in ours[2].views.items() if v.way})
+        if session is not None:
+            session.stop()
     return {"tpcdi_views": found, "wrong": [f["batch"] for f in found if f["wrong"]]}
 
 

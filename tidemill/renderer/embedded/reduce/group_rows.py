@@ -9,6 +9,7 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.errors import StepError
+from tidemill.renderer.embedded.kernels.memory import concatenate
 from tidemill.renderer.embedded.kernels.updates import (
     Bools,
     Codes,
@@ -19,6 +20,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     consolidated,
     first_numbers,
     largest,
+    marked,
     may_be_some,
 )
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
@@ -139,12 +141,12 @@ class GroupRows(Accumulator):
 
     def _at_one(self, seen: Stored) -> UpdateArray:
         """Return for a single time what `accumulated` does; only what deletions can cancel has to be consolidated."""
-        rows = np.concatenate((seen.owner[None], seen.updates[self.width : self.codes], seen.updates[-1:]))
+        rows = concatenate((seen.owner[None], seen.updates[self.width : self.codes], seen.updates[-1:]))
         deleted = (rows[-1] < 0).nonzero()[0]
         if not len(deleted):
             return rows
         changed = may_be_some(rows[:-1], deleted)
-        return np.concatenate((rows.compress(~changed, axis=1), consolidated(rows.compress(changed, axis=1))), axis=1)
+        return concatenate((marked(rows, ~changed), consolidated(rows.compress(changed, axis=1))), axis=1)
 
     def first(
         self,

@@ -8,6 +8,7 @@ too, it is a copy of the pages that were looked at, dropped with all else that w
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
@@ -16,10 +17,11 @@ import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.nodes import Reduce
+from tidemill.errors import StepError
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, too_many_copies
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
-from tidemill.renderer.embedded.kernels.memory import apart, empty, repeated, stack
+from tidemill.renderer.embedded.kernels.memory import apart, concatenate, empty, repeated, stack
 from tidemill.renderer.embedded.kernels.updates import (
     Bools,
     Codes,
@@ -29,6 +31,7 @@ from tidemill.renderer.embedded.kernels.updates import (
     consolidated,
     first_numbers,
     largest,
+    marked,
     may_be_some,
     numbered,
     stacked,
@@ -85,7 +88,7 @@ class _NewUpdates:
 
 
 class _ComputedWhole(NamedTuple):
-    """Partitions, by numbers, computed whole."""
+    """Partitions, by numbers, computed whole, or of small ones the rows near to those that changed."""
 
     rows: GivenRows
     """The rows before, and then those after, with other numbers."""
@@ -131,6 +134,7 @@ class OrderedWindowsOperator(Operator):
         self._spine = Spine(layout, self.since, self.schedule.transaction)
         self._reach = Reach.of(windows, self._types)
         """How far changes reach; None where they may reach to an end of the partition."""
+        self._far = _rows_between(self._reach)
         self._evaluator = None
         if self._reach is not None:
             self._evaluator = Evaluator(windows, self._types, self._reach, interner, kept)
@@ -187,7 +191,7 @@ class OrderedWindowsOperator(Operator):
         if whole:
             computed = self._computed_whole(new, np.array(whole))
             found.append(self._of_whole(computed, new))
-        if computed is not None or not all(map(self._large.holds, new.names)):
+        if computed is not None or len(self._large.held(new.names)) < len(new.names):
             self._store(new, {*edits, *loaded}, computed)
         for number, made in edits.items():
             self._apply(new.names[number], in_order[number], made)
@@ -218,25 +222,23 @@ class OrderedWindowsOperator(Operator):
         names = new.names
         if self._reach is None:
             return {}, list(range(len(names)))
-        in_order: dict[int, OrderIndex] = {}
-        changed = _added_up(new.owner, np.abs(new.updates[-1]), len(names))
-        known = [self._large.get(name) for name in names]
+        changed = np.bincount(new.owner, np.abs(new.updates[-1]), len(names))
+        known = self._large.among(names)
         if self._spine.spilled is not None:
             self._look_in_order(new, known)
-        unknown = [number for number, rows in enumerate(known) if rows is None]
-        counts = self._spine.count(new.keys.take(unknown, axis=1)).tolist() if unknown else []
-        stored = dict(zip(unknown, counts, strict=True))
-        for number, name in enumerate(names):
-            rows = known[number]
-            if rows is None and stored[number] >= max(LARGE, changed[number] * MANY):
-                rows = self._into_order(name, new.keys[:, number : number + 1])
-            if rows is not None and len(rows) >= changed[number] * MANY:
-                in_order[number] = rows
+        unknown = np.array([number for number in range(len(names)) if number not in known], np.int64)
+        if len(unknown):
+            stored = self._spine.count(new.keys.take(unknown, axis=1))
+            for number in unknown.compress(stored >= np.maximum(LARGE, changed.take(unknown) * MANY)).tolist():
+                if (rows := self._into_order(names[number], new.keys[:, number : number + 1])) is not None:
+                    known[number] = rows
+        most = changed * MANY
+        in_order = {number: rows for number, rows in sorted(known.items()) if len(rows) >= most[number]}
         return in_order, [n for n in range(len(names)) if n not in in_order]
 
-    def _look_in_order(self, new: _NewUpdates, known: list[OrderIndex | None]) -> None:
+    def _look_in_order(self, new: _NewUpdates, known: dict[int, OrderIndex]) -> None:
         """Look up spilled partitions; hold those stored in order here, their pages read only when looked at."""
-        missing = [number for number, rows in enumerate(known) if rows is None]
+        missing = [number for number in range(len(new.names)) if number not in known]
         found = self._spine.in_order(new.keys.take(missing, axis=1), MANY) if missing else {}
         for at, (pages, rest) in found.items():
             name = new.names[missing[at]]
@@ -248,8 +250,8 @@ class OrderedWindowsOperator(Operator):
             rows.apply(self._edits(rows, updates))
             self._large.put(name, rows, cached=True)
             known[missing[at]] = rows
-        for name, there in zip(new.names, known, strict=True):
-            if there is not None and not self._large.holds(name):
+        for name in (new.names[number] for number in known):
+            if not self._large.holds(name):
                 self._large.touch(name)  # before it is looked at: that reads more of it
 
     def _by_partition(self, in_order: dict[int, OrderIndex], new: _NewUpdates) -> Iterator[tuple[int, UpdateArray]]:
@@ -369,24 +371,55 @@ class OrderedWindowsOperator(Operator):
         """Return some of the partitions computed whole, before and after."""
         found, stored = self._spine.find(new.keys.take(which, axis=1))
         found = which.take(found)
-        before = [np.concatenate((found[None], stored[: self._codes], stored[-1:]))] if len(found) else []
-        for number in which.tolist():
+        before = [concatenate((found[None], stored[: self._codes], stored[-1:]))] if len(found) else []
+        for number in self._large.held(new.names).intersection(which.tolist()):
             before += self._large.numbered(new.names[number], number)
         change = self._given(new, which.tolist())
         if not before:
             none = first_numbers(0)
             return _ComputedWhole(change, 0, *self._values(change, change), change, none, found, stored)
-        old = consolidated(np.concatenate(before, axis=1))
+        old = consolidated(stacked(before))
         come = np.concatenate((change.partition[None], change.codes, change.counts[None]))
         gone = old.shape[1]
-        rows = np.concatenate((old, come), axis=1)
-        may_change = may_be_some(rows[:-1], np.arange(gone, rows.shape[1]))
-        stay = (~may_change[:gone]).nonzero()[0]
-        rows = np.concatenate((old, old.take(stay, axis=1), consolidated(rows.compress(may_change, axis=1))), axis=1)
+        rows = concatenate((old, come), axis=1)
+        changed = _equal_to_later(rows[:-1], gone)
+        if self._is_small_in(rows, new, 2 * int(np.count_nonzero(changed))):
+            near = self._near(rows, changed)
+            some = marked(rows, near), int(np.count_nonzero(near[:gone])), changed.compress(near)
+            with contextlib.suppress(StepError):  # perhaps of a row that is only looked at: computed whole, it shows
+                return _ComputedWhole(*self._before_and_after(*some, len(new.names)), found, stored)
+        return _ComputedWhole(*self._before_and_after(rows, gone, changed, len(new.names)), found, stored)
+
+    def _before_and_after(
+        self, rows: UpdateArray, gone: int, changed: Bools, partitions: int
+    ) -> tuple[GivenRows, int, Ints, Codes, GivenRows, Ints]:
+        """Return what a `_ComputedWhole` begins with, of the rows before, and those that come or go."""
+        old, stays = rows[:, :gone], ~changed[:gone]
+        rows = concatenate((old, marked(old, stays), consolidated(rows.compress(changed, axis=1))), axis=1)
         after = GivenRows(rows[0, gone:].copy(), rows[1:-1, gone:], rows[-1, gone:])
-        rows[0, gone:] += len(new.names)
+        rows[0, gone:] += partitions
         given = GivenRows(rows[0], rows[1:-1], rows[-1])
-        return _ComputedWhole(given, gone, *self._values(given, after), after, stay, found, stored)
+        return given, gone, *self._values(given, after), after, stays.nonzero()[0]
+
+    def _is_small_in(self, rows: UpdateArray, new: _NewUpdates, changed: int) -> bool:
+        """Return whether few of the rows decide what changes, and all are of partitions that stay small."""
+        if self._far is None or (4 * self._far + 1) * changed > rows.shape[1] or self._large.among(new.names):
+            return False
+        return bool(np.bincount(rows[0], np.abs(rows[-1])).max() < LARGE)
+
+    def _near(self, rows: UpdateArray, changed: Bools) -> Bools:
+        """Return which rows are so near to one that changed that they decide a value that changes.
+
+        A value looks so many rows far. Twice as far all are taken, so that those once as far see what they saw, and of
+        those beyond the values stay, whatever they are now.
+        """
+        assert self._far is not None
+        order = self._order.sorted(list(rows[1:-1]), rows[0]).order
+        at, n = changed.take(order).nonzero()[0], len(order)
+        begins, ends = np.maximum(at - 2 * self._far, 0), np.minimum(at + 2 * self._far + 1, n)
+        near = np.empty(n, np.bool_)
+        near[order] = (np.bincount(begins, minlength=n + 1) - np.bincount(ends, minlength=n + 1)).cumsum()[:n] > 0
+        return near
 
     def _of_whole(self, computed: _ComputedWhole, new: _NewUpdates) -> UpdateArray:
         """Return the output's updates for partitions computed whole."""
@@ -440,7 +473,8 @@ class OrderedWindowsOperator(Operator):
 
     def _store(self, new: _NewUpdates, done: Collection[int], computed: _ComputedWhole | None) -> None:
         """Store updates, but for those of partitions that are in their order and dealt with otherwise."""
-        to_spine = [n for n, name in enumerate(new.names) if not self._large.holds(name)]
+        held = self._large.held(new.names)
+        to_spine = [n for n in range(len(new.names)) if n not in held]
         if computed is not None:
             stay, leave = self._large_and_small(new, done, computed.after)
             if stay:
@@ -461,19 +495,19 @@ class OrderedWindowsOperator(Operator):
         self, new: _NewUpdates, done: Collection[int], after: GivenRows
     ) -> tuple[list[int], list[int]]:
         """Return the partitions computed whole that are to be in their order, and those that are no more."""
-        sizes = np.bincount(after.partition, after.counts, len(new.names)).tolist()
+        sizes = np.bincount(after.partition, after.counts, len(new.names))
         may_come = self._reach is not None and self._spine.spilled is None
         stay, leave = list[int](), list[int]()
-        for number, name in enumerate(new.names):
-            if number in done:
-                continue
+        known = self._large.among(new.names)
+        for number in sorted({*known, *(sizes >= LARGE).nonzero()[0].tolist()} - set(done)):
+            name = new.names[number]
             held = self._large.holds(name)
             if sizes[number] >= (SMALL if held else LARGE) and (held or may_come):
                 stay.append(number)
                 continue
             if held:
                 leave.append(number)
-            if self._large.get(name) is not None:
+            if number in known:
                 self._large.drop(name)
         return stay, leave
 
@@ -519,6 +553,20 @@ class OrderedWindowsOperator(Operator):
         self._large.rollback()
 
 
+def _rows_between(reach: Reach | None) -> int | None:
+    """Return how many rows far calls look, where that alone says which values a change reaches; else None."""
+    return max(reach.rows) if reach is not None and attrs.evolve(reach, rows=(0, 0)) == Reach() else None
+
+
+def _equal_to_later(rows: Codes, first: int) -> Bools:
+    """Return which rows are equal to one of those from the first of the later ones on: those themselves, too."""
+    equal = may_be_some(rows, np.arange(first, rows.shape[1]))
+    some = equal.nonzero()[0]
+    _, owner = numbered(rows.take(some, axis=1))
+    equal[some] = np.bincount(owner, some >= first).take(owner) > 0
+    return equal
+
+
 def _may_be_equal(rows: Codes, gone: int, leading: int) -> bool:
     """Return whether some of the rows that go, or of those that come, may be equal: only adjacent copies can be.
 
@@ -550,12 +598,6 @@ def _by_time(updates: UpdateArray, row: int) -> list[UpdateArray]:
     if len(times) == 1 or (times == times[0]).all():
         return [updates]
     return [updates.compress(times == t, axis=1) for t in np.unique(times)[::-1]]
-
-
-def _added_up(owner: Ints, counts: Ints, most: int) -> list[int]:
-    """Return the sums of the counts of each owner."""
-    sums: list[int] = (counts if len(owner) == most == 1 else np.bincount(owner, counts, minlength=most)).tolist()
-    return sums
 
 
 def _compressed(rows: GivenRows, mask: Bools) -> GivenRows:

@@ -7,6 +7,7 @@ import numpy as np
 from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.ordering import TopK
 from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.memory import concatenate
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, Rows, UpdateArray, ones, summable
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes
 from tidemill.renderer.embedded.operators.keyed import Stored
@@ -66,7 +67,7 @@ class TopKLogic:
         """Return the first rows of groups that are looked through, each with its interesting time."""
         accumulated = self._rows.accumulated(group, interesting, seen)
         at = accumulated[0]
-        rows = np.concatenate((group.codes(at), accumulated[1:]))
+        rows = concatenate((group.codes(at), accumulated[1:]))
         order = self._order.sorted(rows, at).order
         return self._first(at.take(order), rows.take(order, axis=1))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -40,10 +40,16 @@ class LargePartitions:
         self._counts: tuple[int, int] | None = None
         """How many rows and cached ones were in memory between two steps, once they are counted, as each step does."""
 
-    def get(self, key: Key) -> OrderIndex | None:
-        """Return a partition, if it is here."""
-        rows = self._rows.get(key)
-        return self._cached.get(key) if rows is None else rows
+    def among(self, keys: Sequence[Key]) -> dict[int, OrderIndex]:
+        """Return the partitions that are here, by the places of their keys: mostly there are none, or few keys."""
+        if not self._rows and not self._cached:
+            return {}
+        here = {**self._cached, **self._rows} if self._cached else self._rows
+        return {place: here[key] for place, key in enumerate(keys) if key in here}
+
+    def held(self, keys: Sequence[Key]) -> set[int]:
+        """Return the places of those keys whose partitions' rows are here and nowhere else."""
+        return {place for place, key in enumerate(keys) if key in self._rows} if self._rows else set()
 
     def __getitem__(self, key: Key) -> OrderIndex:
         """Return a partition whose rows are here and nowhere else."""
