@@ -58,7 +58,7 @@ def spelled() -> str:
     )
 
 
-def _spelled(statement: exp.Expression) -> exp.Expression:
+def _spelled(statement: exp.Expr) -> exp.Expr:
     named = {w.this.name: w for w in statement.find_all(exp.Window) if w.arg_key == "windows"}
     for window in list(statement.find_all(exp.Window)):
         if window.args.get("alias") and window.args.get("spec"):
@@ -75,7 +75,7 @@ def _spelled(statement: exp.Expression) -> exp.Expression:
     return statement
 
 
-def _chosen(select: exp.Select) -> exp.Expression:
+def _chosen(select: exp.Select) -> exp.Expr:
     """Return a SELECT without its QUALIFY, which has one window call: as a column beneath a WHERE."""
     below = select.copy()
     condition = below.args["qualify"].this

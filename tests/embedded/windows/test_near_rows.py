@@ -7,6 +7,7 @@ from support.random_windows import TXY, W
 
 import tidemill as tm
 from tidemill.renderer.embedded.reduce import ordered_windows
+from tidemill.renderer.embedded.windows.evaluate import recompute
 
 CALLS = {
     "offsets": {"before": tm.lag("x").over(W), "behind": tm.lead("x", 2).over(W)},
@@ -58,7 +59,7 @@ def test_steps_hold_what_a_load_does(calls, partitions):
 
 @pytest.mark.parametrize(("name", "most"), [("offsets", 400), ("frames", 500), ("all before", 2000)])
 def test_values_are_computed_of_rows_near_to_changes(name, most, monkeypatch):
-    computed, recompute = [], ordered_windows.recompute
+    computed = []
 
     def counted(windows, types, given, interner):
         computed.append(len(given.counts))
