@@ -6,6 +6,7 @@ import pytest
 from support.renderings import FEW_ARE_MANY, SMALL_IS_LARGE, thresholds
 
 import tidemill as tm
+import tidemill.algorithms.lowering.window_sums.orders  # noqa: F401 - else first imported, and for good, with few copies
 from tidemill.errors import TidemillError
 from tidemill.expressions.windows import bound
 from tidemill.renderer.embedded.operators import threshold

@@ -71,11 +71,11 @@ def counted_switches() -> Iterator[Counter[str]]:
     put, drop, changed = partitions.put, partitions.drop, evaluator.changed
 
     def counted_put(large: Any, key: Any, *given: Any, **named: Any) -> None:
-        found["partitions into their order"] += large.get(key) is None
+        found["partitions into their order"] += not large.among([key])
         put(large, key, *given, **named)
 
     def counted_drop(large: Any, key: Any) -> None:
-        found["partitions out of their order"] += large.get(key) is not None
+        found["partitions out of their order"] += bool(large.among([key]))
         drop(large, key)
 
     def counted_changes(*given: Any) -> Any:
