@@ -19,10 +19,11 @@ LETTERS = """() => [...document.querySelectorAll('.canvas text')].filter(t => t.
     })"""
 """How high letters are on the screen."""
 OUTSIDE = """() => { const c = document.querySelector('.canvas').getBoundingClientRect();
-    return [...document.querySelectorAll('.operator.alive .body')].filter(e => { const r = e.getBoundingClientRect();
-        return r.left < c.left - 1 || r.right > c.right + 1 || r.top < c.top - 1 || r.bottom > c.bottom + 1;
-    }).length; }"""
-"""How many boxes with work are not in view, or not as a whole."""
+    const inside = [...document.querySelectorAll('.operator.alive .body')].filter(e => { const r = e.getBoundingClientRect();
+        return r.left > c.left - 1 && r.right < c.right + 1 && r.top > c.top - 1 && r.bottom < c.bottom + 1;
+    });
+    return document.querySelectorAll('.map rect.alive').length - inside.length; }"""
+"""How many boxes with work, which the map has all, are not in view, or not as a whole."""
 DRAWN = """() => {
     const boxes = [...document.querySelectorAll('.operator .body')].map(r => `<g>${r.outerHTML}</g>`);
     const ways = [...document.querySelectorAll('.edge .line')].map(p => `<path fill="none" d="${p.getAttribute('d')}"/>`);
@@ -225,9 +226,37 @@ def test_of_what_has_work_far_apart_a_part_is_in_view(chromium, tmp_path):
     opened = Opened(chromium, run.to_html(), tmp_path, (900, 500))
     opened.page.evaluate("explorer.openAll()")
     opened.page.evaluate("explorer.goTo(0)")
-    alive = opened.page.locator(".operator.alive").count()
+    alive = opened.page.locator(".map rect.alive").count()
+    assert alive > 20
     assert opened.page.evaluate(OUTSIDE) < 0.75 * alive
     assert opened.page.evaluate("explorer.picture.scale()") >= 0.2
+
+
+def test_a_box_out_of_view_that_gets_the_focus_comes_into_view_and_says_what_it_is_like_at_the_moment(
+    chromium, tmp_path
+):
+    run = large(300).start()
+    run.log_events()
+    for name in run.graph.inputs:
+        run.insert(name, [(1,)])
+    run.advance()
+    page = Opened(chromium, run.to_html(), tmp_path, (1200, 800)).page
+    page.evaluate("explorer.openAll()")
+    page.keyboard.press("f")
+    page.evaluate("explorer.picture.zoom(6); explorer.goTo(0)")
+    found = page.evaluate("""() => { const c = document.querySelector('.canvas').getBoundingClientRect();
+        const placeOf = (box) => box.querySelector('.body').getBoundingClientRect();
+        const said = (box) => box.getAttribute('aria-label');
+        const isFar = (r) => r.top > c.bottom + 200 || r.left > c.right + 200;
+        const isSeen = (r) => r.top > c.top && r.bottom < c.bottom && r.left > c.left && r.right < c.right;
+        return [...document.querySelectorAll('.operator')].filter((box) => isFar(placeOf(box))).map((box) => {
+            const before = said(box);
+            box.focus({ preventScroll: true });
+            return [before, said(box), isSeen(placeOf(box))];
+        }); }""")
+    assert len(found) > 100
+    assert all(is_seen for _, _, is_seen in found)
+    assert any(after != before for before, after, _ in found)
 
 
 def test_the_map_is_there_where_not_all_can_be_seen_and_a_click_goes_there(chromium, tmp_path):

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from tidemill.boundary.arrow_arrays import truths_of
+from tidemill.boundary.arrow_arrays import numbers_of, truths_of
 from tidemill.boundary.list_columns import list_array, list_parts, struct_array
 from tidemill.boundary.values import (
     EXACT,
@@ -35,6 +35,8 @@ from tidemill.expressions.functions.date_values import whole_micros
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType, dtype, is_arrow_list
 
+_INT32: Final = pa.int32()
+_INT64: Final = pa.int64()
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _YEARS: Final = (whole_micros(dt.datetime.min), whole_micros(dt.datetime.max))  # noqa: DTZ901 - timestamps have no zone
 _RANGES: Final[dict[str, tuple[int, ...]]] = {
@@ -83,16 +85,19 @@ def checked_table(schema: Schema, table: pa.Table, where: str) -> pa.Table:
     >>> checked_table(Schema.of({"a": "string", "b": "int64"}), table, "input 'x'").to_pylist()
     [{'a': 'x', 'b': 1}, {'a': None, 'b': 2}]
     """
-    if wrong := mismatch(table.column_names, schema.names):
-        msg = f"{where}: the table has columns {table.column_names}, expected {list(schema.names)}: {wrong}"
-        raise RowError(msg)
+    given, names = table.column_names, list(schema.names)
+    if given != names:
+        if wrong := mismatch(given, schema.names):
+            msg = f"{where}: the table has columns {given}, expected {names}: {wrong}"
+            raise RowError(msg)
+        table = table.select(names)
     try:
-        columns = [_checked_column(f, table.column(f.name), where) for f in schema]
+        columns = [_checked_column(f, column, where) for f, column in zip(schema.fields, table.columns, strict=True)]
     except RowError as error:
         row = error.row_index
         error.about(row=None if row is None else _row(table, schema.names, row))
         raise
-    return pa.Table.from_arrays(columns, names=list(schema.names))
+    return pa.Table.from_arrays(columns, names=names)
 
 
 def _row(table: pa.Table, names: Sequence[str], row: int) -> tuple[Any, ...]:
@@ -217,11 +222,13 @@ def _without_missing(value: Any) -> Any:
 
 
 def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
+    wanted = field.dtype.arrow
     if column.null_count == len(column):  # nothing in it that could be of a wrong type
-        column = pa.chunked_array([pa.nulls(len(column), field.dtype.arrow)])
-    if column.type != field.dtype.arrow and not _widens(column.type, field.dtype):
-        hint = _hint_for(column.type, field.dtype)
-        msg = f"{where}: column {field.name!r} has Arrow type {column.type}, expected {field.dtype.arrow}; {hint}"
+        column = pa.chunked_array([pa.nulls(len(column), wanted)])
+    given = column.type
+    if given != wanted and not _widens(given, field.dtype):
+        hint = _hint_for(given, field.dtype)
+        msg = f"{where}: column {field.name!r} has Arrow type {given}, expected {wanted}; {hint}"
         raise RowError(msg).about(column=field.name)
     try:
         found = _converted(column, field.dtype)
@@ -237,10 +244,11 @@ def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Chu
         nan = " (and what pandas calls missing is one: NaN too)" if field.dtype.name == "float64" else ""
         msg = f"{where}, row {row}: column {field} is NULL: nulls are not allowed here{nan}"
         raise RowError(msg).about(row_index=int(row), column=field.name)
-    first = 0
-    for chunk in found.chunks:
-        _check_range(field, field.dtype, chunk, where, first)
-        first += len(chunk)
+    if field.dtype.is_nested or field.dtype.name in _RANGES:
+        first = 0
+        for chunk in found.chunks:
+            _check_range(field, field.dtype, chunk, where, first)
+            first += len(chunk)
     return found
 
 
@@ -272,9 +280,9 @@ def _check_range(  # noqa: PLR0917 - what is checked, and which of all rows it i
     limits = _RANGES.get(dtype.name)
     if limits is None or len(array) == array.null_count:
         return
-    numbers = array.view(pa.int32() if dtype.name == "date" else pa.int64())
-    plain = numbers.drop_null().to_numpy() if numbers.null_count else numbers.to_numpy()
-    if limits[0] <= plain.min() and plain.max() <= limits[1]:
+    numbers = array.view(_INT32 if dtype.name == "date" else _INT64)
+    plain = numbers_of(numbers.drop_null() if numbers.null_count else numbers)
+    if limits[0] <= plain.min() and (limits[1] == INT64_LIMIT or plain.max() <= limits[1]):  # there is nothing above
         return
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only tables need it
 
@@ -312,8 +320,9 @@ def _converted(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:
 
 def _holds_uuids(dtype: DType) -> bool:
     """Return whether values are UUIDs, or made of such: text that is checked, and written in one way."""
-    inner = [dtype.element] if dtype.element is not None else [of for _, of in dtype.fields]
-    return dtype.name == "uuid" or any(map(_holds_uuids, inner))
+    if dtype.element is not None:
+        return _holds_uuids(dtype.element)
+    return dtype.name == "uuid" or any(_holds_uuids(of) for _, of in dtype.fields)
 
 
 def _cast(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:

@@ -8,6 +8,7 @@ import itertools
 import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, Final, get_args, get_origin
 
 import attrs
@@ -97,7 +98,7 @@ class DType:
         """Whether values can be added up: integers, floats and decimals, not bool."""
         return self.name in ("int64", "int32", "float64", "decimal")
 
-    @property
+    @cached_property
     def arrow(self) -> pa.DataType:
         """The Arrow type in which columns of this type come in and go out."""
         if self.is_decimal:

@@ -10,6 +10,7 @@ const WIDEST = 320;
 const SHORT = new Intl.NumberFormat("en", { notation: "compact" });
 const MOST_FLOWING = 60; // edges along which a flow is drawn: with more, browsers paint nothing else
 const READABLE = 0.48; // the scale down to which names can be read in boxes
+const LEAST_COUNTED = 0.6; // the scale down to which there is room for how many records went along an edge
 
 function picture(canvas, map, data, tree, told) {
   "use strict";
@@ -38,6 +39,10 @@ function picture(canvas, map, data, tree, told) {
   canvas.addEventListener("dblclick", (event) => {
     const box = event.target.closest(".operator.group");
     if (box) toggle(Number(box.dataset.id));
+  });
+  canvas.addEventListener("focusin", ({ target }) => {
+    const box = drawn.boxes.get(Number(target.dataset.id));
+    if (box && target.matches(":focus-visible")) views.bring([box]); // by keys: a pointer is where it can see
   });
 
   // -- what is written in boxes ---------------------------------------------------------------------------------
@@ -93,6 +98,11 @@ function picture(canvas, map, data, tree, told) {
     return group.kind === "loop" ? `⟳ ${tree.titleOf(id)}` : tree.titleOf(id);
   }
 
+  // What a box is called where it is read aloud.
+  function nameOf(id) {
+    return `${groups.has(id) ? "closed box " : ""}${titleOf(id)}`;
+  }
+
   // What a group says of inputs and outputs in it, as far as its title does not; of one alone, its columns.
   function endsOf({ ends, title }) {
     if (ends.length === 1) return `${ends[0].kind.toLowerCase()} · ${ends[0].columns}`;
@@ -138,31 +148,33 @@ function picture(canvas, map, data, tree, told) {
   function write(view, isToCome = false) {
     const isNear = written <= view.scale && view.scale < written * 1.08; // letters only grow between
     const scale = isNear ? written : view.scale < written ? view.scale * 0.97 : view.scale;
-    const each = (places, fill, clear) => {
+    const each = (places, fill, clear, renew) => {
       for (const [id, at] of places) {
         if (!views.sees(at, view)) {
           if (isToCome || !at.scale) continue;
           clear(at);
           at.scale = 0;
-        } else if (isToCome ? !at.scale : at.scale !== scale) {
+          continue;
+        }
+        if (renew && at.moment !== painted) renew(id, at);
+        if (isToCome ? !at.scale : at.scale !== scale) {
           fill(id, at, scale);
           at.scale = scale;
         }
       }
     };
     const clearText = ({ text }) => set(text, { text: "" });
-    each(drawn.boxes, writeBox, clearBox);
+    each(drawn.boxes, writeBox, clearBox, renewBox);
     each(drawn.frames, writeTitle, clearText);
     each(drawn.counts, writeCount, clearText);
     if (isToCome) return;
     written = scale;
-    drawn.scene.classList.toggle("far", scale < 0.6);
     drawn.scene.classList.toggle("dust", scale < 0.2);
   }
 
   function writeCount(id, { text, said, y }, scale) {
     const size = Math.ceil((100 * Math.max(LEAST_LETTERS, 11 * scale)) / scale) / 100;
-    set(text, { text: said, "font-size": size, y: round1(down ? y + 3 + size : y - 4) });
+    set(text, { text: scale < LEAST_COUNTED ? "" : said, "font-size": size, y: round1(down ? y + 3 + size : y - 4) });
   }
 
   // A title begins where its box does, and may be as long as most of that, or up to what enters beside it.
@@ -285,7 +297,7 @@ function picture(canvas, map, data, tree, told) {
     }
     const [o, g] = [operators.get(id), groups.get(id)];
     const role = g ? `group ${g.kind}${g.isEnd ? " end" : g.ends.length ? " some" : ""}` : o.role;
-    const group = make("g", { class: `operator ${role}`, "data-id": id, tabindex: 0, role: "button" }, parent);
+    const group = make("g", { class: `operator ${role}`, "data-id": id, tabindex: 0, role: "button", "aria-label": nameOf(id) }, parent);
     if (g) {
       group.setAttribute("aria-expanded", "false");
       make("rect", { ...at, x: at.x + 3, y: at.y + 3, rx: 6, class: "deck" }, group);
@@ -293,7 +305,7 @@ function picture(canvas, map, data, tree, told) {
     make("rect", { ...at, rx: tree.isChip(id) ? 10 : 6, class: "body" }, group);
     if (role.endsWith(" some")) stripsOf(g, at, group);
     make("title", {}, group, g ? `${titleOf(id)}, ${g.line}\ndouble click or Enter opens it` : `#${id} ${o.kind} ${o.name}\n${o.line}\n${o.columns}`);
-    const box = { ...at, group, texts: [], more: null, role };
+    const box = { ...at, group, texts: [], more: null, role, moment: null };
     if (g) {
       box.more = make("g", { class: "more" }, group);
       make("text", { "text-anchor": "middle" }, box.more);
@@ -363,16 +375,7 @@ function picture(canvas, map, data, tree, told) {
     painted = moment;
     const { isStepped, stateOf, counts } = moment;
     drawn.scene.classList.toggle("stepped", isStepped);
-    for (const [id, box] of drawn.boxes) {
-      const state = stateOf(id);
-      box.isAlive = isStepped && state.startsWith("alive");
-      set(box.group, { class: `operator ${box.role} ${state}${id === chosen ? " chosen" : ""}` });
-      const figures = moment.figuresOf(id);
-      if (box.figures === figures) continue;
-      box.figures = figures;
-      set(box.group, { "aria-label": [`${groups.has(id) ? "closed box " : ""}${titleOf(id)}`, figures].filter(Boolean).join(", ") });
-      box.scale = -1; // to be written anew
-    }
+    for (const [id, box] of drawn.boxes) box.isAlive = isStepped && stateOf(id).startsWith("alive");
     let alive = 0;
     for (const edge of drawn.edges) {
       const isAlive = isStepped && edge.operators.some((id) => counts.get(id) > 0);
@@ -388,6 +391,17 @@ function picture(canvas, map, data, tree, told) {
     }
     write(views.now());
     views.mark((id) => drawn.boxes.get(id).isAlive);
+  }
+
+  // Have a box that is seen, or is to come, be as it is at the moment that is painted.
+  function renewBox(id, box) {
+    box.moment = painted;
+    set(box.group, { class: `operator ${box.role} ${painted.stateOf(id)}${id === chosen ? " chosen" : ""}` });
+    const figures = painted.figuresOf(id);
+    if (box.figures === figures) return;
+    box.figures = figures;
+    set(box.group, { "aria-label": figures ? `${nameOf(id)}, ${figures}` : nameOf(id) });
+    if (box.scale) box.scale = -1; // to be written anew
   }
 
   // -- what people do -------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.kernels.memory import repeated
 from tidemill.renderer.embedded.kernels.sorting import PART, parts
 from tidemill.renderer.embedded.kernels.updates import Bools, Ints, Times, UpdateArray
 
@@ -77,7 +78,7 @@ def advanced_rows(times: list[Ints], frontier: Antichain) -> list[Ints]:
     if len(frontier.elements) == 1 == len(times) and len(times[0]):
         (least,), (row,) = frontier.elements[0][:1], times
         if row.strides[0] == 0:  # one time, over and over, which takes no memory
-            return [np.broadcast_to(np.maximum(row[0], least), row.shape)]
+            return [repeated(max(row[0], least), len(row))]
         return [np.maximum(row, least)] if row.min() < least else times
     if not frontier.elements:
         return times

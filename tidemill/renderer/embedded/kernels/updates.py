@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidemill.renderer.embedded.kernels import sorting, tables
-from tidemill.renderer.embedded.kernels.memory import concatenate, empty, stack
+from tidemill.renderer.embedded.kernels.memory import concatenate, empty, repeated, stack
 from tidemill.renderer.runs import failures
 
 UpdateArray: TypeAlias = npt.NDArray[np.int64]
@@ -66,7 +66,7 @@ def first_numbers(count: int) -> Ints:
 
 def ones(count: int) -> Ints:
     """Return ``count`` ones, to be read only."""
-    return _ONES[:count] if count <= _SHORT else np.broadcast_to(_ONES[0], (count,))  # which takes no memory
+    return _ONES[:count] if count <= _SHORT else repeated(1, count)
 
 
 def largest(numbers: UpdateArray) -> int:
@@ -182,7 +182,7 @@ def columns_at(rows: Rows, at: Ints) -> UpdateArray:
     if isinstance(rows, np.ndarray):
         return rows.take(at, axis=1)
     # Of one number, over and over, ``take`` would make an array of all of them first.
-    return stack([row.take(at) if row.strides[0] else np.broadcast_to(row[0], at.shape) for row in rows])
+    return stack([row.take(at) if row.strides[0] else repeated(row[0], len(at)) for row in rows])
 
 
 def numbered(codes: Codes) -> tuple[Ints, Ints]:

@@ -28,7 +28,7 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.types import DType
 from tidemill.renderer.embedded.expressions.comparisons_on_codes import compile_comparisons
 from tidemill.renderer.embedded.expressions.evaluator import compile_scalar
-from tidemill.renderer.embedded.kernels.codec import Interner, encode
+from tidemill.renderer.embedded.kernels.codec import Interner, encode, encode_column
 from tidemill.renderer.embedded.kernels.memory import Room, repeated
 from tidemill.renderer.embedded.kernels.sorting import PART
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
@@ -52,6 +52,7 @@ class TableEncoder:
         self._early = early
         self._encoded = sorted(read)
         """The columns that are encoded."""
+        self._wanted = Schema(tuple(schema.fields[i] for i in self._encoded))
         self.may_fail = may_fail
         """Whether an expression may fail, so that whole rows have to be at hand."""
 
@@ -61,14 +62,13 @@ class TableEncoder:
         count = len(table) if kept is None else int(np.count_nonzero(kept))
         codes: dict[int, Ints] = {}
         if self._encoded:
-            wanted = Schema(tuple(self._schema.fields[i] for i in self._encoded))
-            matrix = encode(wanted, table.select(self._encoded), self._interner, more_rows=more_rows, kept=kept)
+            matrix = encode(self._wanted, table.select(self._encoded), self._interner, more_rows=more_rows, kept=kept)
             codes = dict(zip(self._encoded, Room(matrix, len(self._encoded)).rows(), strict=True))
         if count and self._early is not None and self._early.alike:
-            first, alike = 0 if kept is None else int(kept.argmax()), self._early.alike
-            others = Schema(tuple(self._schema.fields[i] for i in alike))
-            one = encode(others, table.select(alike).slice(first, 1), self._interner)
-            codes |= {i: repeated(code, count) for i, code in zip(alike, one[:, 0].tolist(), strict=True)}
+            first = 0 if kept is None else int(kept.argmax())
+            for i in self._early.alike:
+                (code,) = encode_column(table.column(i).slice(first, 1), self._schema.fields[i].dtype, self._interner)
+                codes[i] = repeated(code, count)
         nothing = repeated(NULL, count)
         return Passed([codes.get(i, nothing) for i in range(len(self._schema))], count)
 
@@ -96,7 +96,7 @@ class EarlyFilter:
         done = 0
         for batch in table.to_batches(max_chunksize=PART):
             n = len(batch)
-            passed = self._predicate(batch.columns, n)
+            passed = self._predicate(batch.column, n)
             kept[done : done + n] = truths_of(passed)
             done += n
         return kept

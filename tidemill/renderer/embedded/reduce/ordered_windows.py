@@ -19,7 +19,7 @@ from tidemill.dataflow.nodes import Reduce
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.bound import MOST_COPIES, CallError, Windows, too_many_copies
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_rows
-from tidemill.renderer.embedded.kernels.memory import apart, empty, stack
+from tidemill.renderer.embedded.kernels.memory import apart, empty, repeated, stack
 from tidemill.renderer.embedded.kernels.updates import (
     Bools,
     Codes,
@@ -311,7 +311,7 @@ class OrderedWindowsOperator(Operator):
     def _room_by_rows(self, count: int, time: int) -> list[Ints]:
         """Like `_room`, row by row, so that whoever stores them can let go of one after another."""
         rows: list[Ints] = [apart(count) for _ in range(len(self._kept) + len(self._windows.calls))]
-        return [*rows, *(np.broadcast_to(np.int64(number), count) for number in (time, 1))]
+        return [*rows, *(repeated(number, count) for number in (time, 1))]
 
     # -- whole partitions ----------------------------------------------------------------------------------------------
 

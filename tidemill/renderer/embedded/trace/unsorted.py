@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from tidemill.dataflow.lattice import Antichain
-from tidemill.renderer.embedded.kernels.memory import concatenate
+from tidemill.renderer.embedded.kernels.memory import concatenate, repeated
 from tidemill.renderer.embedded.kernels.times import advanced_rows, alike
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
 from tidemill.renderer.embedded.trace.batch import Batch, UpdateLayout
@@ -54,5 +54,5 @@ def _end_to_end(rows: Sequence[Ints]) -> Ints:
     """Return numbers one after the other; where all are the same, as times are, mostly, they take no memory."""
     first = rows[0][0]
     if all(row[0] == first for row in rows) and alike(list(rows)):
-        return np.broadcast_to(first, sum(map(len, rows)))
+        return repeated(first, sum(map(len, rows)))
     return concatenate(rows)
