@@ -163,6 +163,10 @@ TABLE = {
     "spark_costs": Benchmark(
         "spark_costs:spark_costs", "work on files of state: by row, page and megabyte", "-", {"rows": 2_500_000}
     ),
+    "spark_keys": Benchmark(
+        "spark_costs:spark_keys", "1,000 keys of state that is on the disk", "-",
+        {"rows": (1_000_000, 10_000_000, 100_000_000), "times": 15},
+    ),
     "spark_thresholds": Benchmark(
         "spark:spark_thresholds", "a value that moves, on Spark", "Spark", {"rows": 1_000_000, "steps": 9}
     ),

@@ -13,6 +13,7 @@ from support.running import embedded, examples
 
 import tidemill as tm
 from tidemill.errors import StateError
+from tidemill.renderer.durable import page_files
 from tidemill.renderer.durable import spill_files as coldfiles
 from tidemill.renderer.durable import spilled as spilled_files
 from tidemill.renderer.durable.last_commit import LastCommit
@@ -26,6 +27,7 @@ from tidemill.renderer.embedded.trace.spine import Spine
 def small_pages(monkeypatch):
     """Pages of two updates, merged three at a time: a few updates are what millions are otherwise."""
     monkeypatch.setattr(coldfiles, "PAGE", 2)
+    monkeypatch.setattr(coldfiles, "PAGE_IN_ORDER", 2)
     monkeypatch.setattr(coldfiles, "_WINDOW", 3)
 
 
@@ -127,9 +129,9 @@ def test_opening_reads_no_file_that_was_spilled(tmp_path, monkeypatch):
         run.advance()
         run.checkpoint()
     read: list[Any] = []
-    decode, mapped = base64.b85decode, coldfiles._mapped
+    decode, mapped = base64.b85decode, page_files.mapped
     monkeypatch.setattr(base64, "b85decode", lambda text: read.append(text) or decode(text))
-    monkeypatch.setattr(coldfiles, "_mapped", lambda path: read.append(path) or mapped(path))
+    monkeypatch.setattr(page_files, "mapped", lambda path: read.append(path) or mapped(path))
     with flow.start(tm.Embedded(tmp_path, in_memory=0)) as run:
         run.checkpoint()
         assert not read
@@ -225,7 +227,7 @@ def test_without_a_folder_it_is_a_temporary_one(tmp_path, monkeypatch):
     run.insert("left", [(1, "a")])
     run.insert("right", [(1, 1)])
     run.advance()
-    assert len(list(tmp_path.glob("tidemill-*/cold/*.parquet"))) > 3
+    assert len(list(tmp_path.glob("tidemill-*/cold/*-spine-*"))) > 3
     assert list(run.snapshot("pairs")) == [(1, "a", 1)]
     run.close()
     assert list(tmp_path.iterdir()) == []
@@ -325,10 +327,10 @@ def test_files_that_were_replaced_are_removed(tmp_path, monkeypatch, durable):
     for step in range(100):
         run.insert("x", [(step % 7,), (step,)])
         run.advance()
-    files = list(tmp_path.glob("**/cold/*.parquet"))
+    files = list(tmp_path.glob("**/cold/*-spine-*"))
     assert len(files) < 100
     run.compact()
-    assert len(list(tmp_path.glob("**/cold/*.parquet"))) <= 3 + durable  # what the input holds is kept there
+    assert len(list(tmp_path.glob("**/cold/*-spine-*"))) <= 3 + durable  # what the input holds is kept there
     assert len(run.snapshot("n")) == 100
     run.close()
     if durable:

@@ -21,6 +21,7 @@ from tidemill.renderer.durable.spill_files import SpilledBatch, SpillFile
 def small_pages(monkeypatch):
     """Pages of two updates and blocks of 200 bytes: files of some pages each, and of some blocks."""
     monkeypatch.setattr(spill_files, "PAGE", 2)
+    monkeypatch.setattr(spill_files, "PAGE_IN_ORDER", 2)
     monkeypatch.setattr(checksums, "BLOCK", 200)
 
 
@@ -206,7 +207,7 @@ def test_files_as_executors_write_them(tmp_path):
         (left,) = [
             n for n, s in spines.items() if s.layout.keys == (0,) and list(map(str, s.layout.types))[1:] == ["string"]
         ]
-        path = store.new_path(left)
+        path = store.new_path(left, ".parquet")
         path.parent.mkdir(exist_ok=True)
         pq.write_table(pa.table({"v1": ["a", "b", "c"] * 3, "v0": [*range(9)]}), path)
         run.advance()

@@ -155,7 +155,7 @@ def test_no_memory_is_no_damage(state, monkeypatch):
             raise pa.ArrowMemoryError(msg)
 
         with monkeypatch.context() as patch:
-            patch.setattr("tidemill.renderer.durable.spill_files.pq.ParquetFile", read)
+            patch.setattr("tidemill.renderer.durable.page_files.pa.ipc.read_record_batch", read)
             with pytest.raises(StepError, match="malloc of size 7"):
                 step(run)
         run.advance()

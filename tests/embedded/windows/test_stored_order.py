@@ -38,6 +38,7 @@ CALLS = {
 @pytest.fixture(autouse=True)
 def _short_pages(monkeypatch):
     monkeypatch.setattr(spill_files, "PAGE", PAGE)
+    monkeypatch.setattr(spill_files, "PAGE_IN_ORDER", PAGE)
 
 
 @pytest.fixture
@@ -258,7 +259,7 @@ def test_a_page_that_is_damaged_is_no_part_of_an_answer(tmp_path):
         run.insert("x", table(MANY))
         run.advance()
         run.spill()
-        for path in (tmp_path / "run" / "cold").glob("*.parquet"):
+        for path in (tmp_path / "run" / "cold").glob("*.pages"):
             content = bytearray(path.read_bytes())
             middle = len(content) // 2
             content[middle - 20_000 : middle + 20_000] = bytes(40_000)

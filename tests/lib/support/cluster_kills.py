@@ -84,7 +84,8 @@ def disturbed(folder: Path, on: Cluster, steps: int, kills: int, seconds: float,
         if driver.process.poll() is not None:
             failed += driver.process.returncode != 0
             driver = Driver(folder, on.url, steps)
-        elif what == "driver":
+            continue  # nothing was killed
+        if what == "driver":
             driver.process.kill()
             driver.process.wait()
             driver = Driver(folder, on.url, steps)

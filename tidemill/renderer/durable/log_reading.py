@@ -236,7 +236,8 @@ def _frame(path: Path, file: BinaryIO, at: int) -> frames.LogFrame | None:
     try:
         return frames.read(file, at)
     except frames.OtherVersionError as error:
-        known = " or ".join(map(str, sorted(frames.READ)))
+        *older, newest = sorted(frames.READ)
+        known = f"{', '.join(map(str, older))} or {newest}"
         msg = (
             f"{path} has version {error} of the format, expected {known}: go on with the tidemill that made "
             "it, or give this run another folder"

@@ -11,19 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from tidemill.boundary.arrow_arrays import int64_array
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
 from tidemill.renderer.embedded.trace.row_order import RowOrder
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, begins_of
 
-DIRECTORY: Final = ("first", "last", "rows", "groups")
 _LEAST: Final = 2
 """Pages of a key from which on its rows lie in order."""
 _MIXED: Final = -1
 """Instead of a number of peer groups, of pages in which rows lie as they are needed for their keys alone."""
+NO_ORDER: Final = (0, 0, 0, _MIXED)
+"""What is known of such pages."""
 _COPIES: Final = 2
 """So many copies of a row there may be on average, since in order each is a row."""
 
@@ -35,18 +34,13 @@ class Placed(NamedTuple):
     pages: list[tuple[int, int]]
     """Where each page begins and ends."""
     about: list[tuple[int, int, int, int]]
-    """What is known of each page: what the columns of the directory say."""
-
-    def directory(self, page: int) -> list[pa.Array]:
-        """Return the columns that say of a page what is known."""
-        start, end = self.pages[page]
-        return [int64_array(np.full(end - start, number)) for number in self.about[page]]
+    """What is known of each page: its first and last number in the order, how many rows and how many peer groups."""
 
 
-def placed(
-    hashes: Ints, codes_of: Callable[[Ints], UpdateArray], keys: Sequence[int], by: KeyOrder, most: int
+def placed(  # noqa: PLR0917 - what lies how, and in which pages
+    hashes: Ints, codes_of: Callable[[Ints], UpdateArray], keys: Sequence[int], by: KeyOrder, most: int, mixed: int
 ) -> Placed:
-    """Return how rows are to lie, sorted by the hash of their key: about so many in a page.
+    """Return how rows are to lie, sorted by the hash of their key: about so many in a page, or ``mixed`` in no order.
 
     Of some of them, that have the same hash, the codes are asked for, with how often they are there.
     """
@@ -55,8 +49,8 @@ def placed(
     for start, end, is_large in _stretches(hashes.take(found), _LEAST * most):
         rows = codes_of(found[start:end]) if is_large else None
         if rows is None or not _may_lie_in_order(rows, keys):
-            pages += [(low, min(low + most, end)) for low in range(start, end, most)]
-            about += [(0, 0, 0, _MIXED)] * (len(pages) - len(about))
+            pages += [(low, min(low + mixed, end)) for low in range(start, end, mixed)]
+            about += [NO_ORDER] * (len(pages) - len(about))
             continue
         order, some, known = _in_order(rows, by, most)
         found[start:end] = found[start:end].take(order)
@@ -138,22 +132,9 @@ class About(NamedTuple):
     groups: int
 
 
-def place_in_file(schema: pa.Schema, name: str) -> int:
-    """Return the place of a plain column in Parquet's row groups, which have one for each field of a struct; or -1."""
-    place = schema.get_field_index(name)
-    return place if place < 0 else sum(_plain_columns(field.type) for field in list(schema)[:place])
-
-
-def _plain_columns(of: pa.DataType) -> int:
-    return sum(_plain_columns(of.field(i).type) for i in range(of.num_fields)) if of.num_fields else 1
-
-
-def about_pages(schema: pa.Schema, groups: Sequence[Any], hashes: Sequence[int]) -> dict[int, list[About]]:
-    """Return what a file says of pages of one key each, by the hash of that; nothing where it has no directory."""
-    columns = [place_in_file(schema, name) for name in DIRECTORY]
+def about_pages(directory: Ints, hashes: Ints) -> dict[int, list[About]]:
+    """Return what a file says of pages of one key each, by the hash of that: rows of what `Placed.about` has."""
     found: dict[int, list[About]] = {}
-    for page, (group, key) in enumerate(zip(groups, hashes, strict=True)) if min(columns) >= 0 else ():
-        about = About(page, *(group.column(c).statistics.min for c in columns))
-        if about.groups != _MIXED:
-            found.setdefault(key, []).append(about)
+    for page in (directory[:, -1:] != _MIXED).any(axis=1).nonzero()[0].tolist():
+        found.setdefault(int(hashes[page]), []).append(About(page, *directory[page].tolist()))
     return {key: pages for key, pages in found.items() if len(pages) >= _LEAST}

@@ -1,16 +1,16 @@
-"""SpilledSpine batches: updates in Parquet files, read a page at a time by the hash of their key.
+"""SpilledSpine batches: updates in files, of which those of a key are read alone, by its hash.
 
 A file of a spilled batch has the updates' values as columns ``v0, v1, ...``, the times ``t0, ...``, the weights
-``w0, ...``. One that is sorted has before them ``h``, Spark's xxhash64 of the key's values, and is in its order, in row
-groups (pages) small enough to be read for a key. Where there is no key and updates lie in the order of a column, ``h``
-is the number that says where (`RowOrder.number`), so that pages can be read for a range of values.
+``w0, ...``. One that is sorted has before them ``h``, Spark's xxhash64 of the key's values, and is in its order, in
+pages small enough to be read for a key (`page_files`). Where there is no key and updates lie in the order of a column,
+``h`` is the number that says where (`RowOrder.number`), so that pages can be read for a range of values.
 Where a spine says in which order rows of one key are to lie, large ones have pages of their own (`page_order`).
 Values, not codes: any process can read them, executors of Spark too.
-One that is not sorted yet, as large loads leave them, is sorted when a key is first asked for.
+One that is not sorted yet, as large loads leave them, is a Parquet file, sorted when a key is first asked for.
 
-What refers to a file has the checksums of every byte of it (`SpillFile.checksums`), which are checked as it is read:
-where pages are, those of the pages and of what says where they are; else all. Cost: a pass over these bytes at the
-speed of CRC-32, more than a gigabyte a second: for a page some 0.15 milliseconds.
+What refers to a file has the checksums of every byte of it (`SpillFile.checksums`), which are checked as it is read; or
+of a file of pages, of what has those of the pages. Cost: a pass over these bytes at the speed of CRC-32, more than a
+gigabyte a second: for a page some 5 microseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -32,24 +32,26 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import StateError
 from tidemill.expressions.types import INT64, DType
 from tidemill.renderer.durable.checksums import Checksums, DamagedError
-from tidemill.renderer.durable.page_order import DIRECTORY, About, about_pages, place_in_file, placed, with_interner
+from tidemill.renderer.durable.page_files import ENDING, HASH, PageFile, PageWriter, mapped
+from tidemill.renderer.durable.page_order import NO_ORDER, Placed, placed, with_interner
 from tidemill.renderer.embedded.kernels.codec import Interner, decode_column, encode_column
 from tidemill.renderer.embedded.kernels.hashing import xxhash64_columns
 from tidemill.renderer.embedded.kernels.limbs import Limbs, consolidated_limbs
 from tidemill.renderer.embedded.kernels.sorting import ascending
 from tidemill.renderer.embedded.kernels.times import advance
-from tidemill.renderer.embedded.kernels.updates import Bools, Ints, UpdateArray
+from tidemill.renderer.embedded.kernels.updates import Ints, UpdateArray
 from tidemill.renderer.embedded.trace.merging import Gone, without
 from tidemill.renderer.embedded.trace.row_order import RowOrder, SortColumn
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder
 from tidemill.renderer.runs.interrupts import deferred, let_through
 from tidemill.renderer.runs.system_errors import advice
 
-HASH: Final = "h"
-PAGE: Final = 8192
-"""Updates in a row group: what is read for a single key, which takes about a millisecond."""
-_SOME_PAGES: Final = 16 * PAGE
-"""Updates that are put in order at once: there is not a second copy of all."""
+PAGE: Final = 128
+"""Updates in a page: what is read for a single key, some 5 KB and 10 microseconds."""
+PAGE_IN_ORDER: Final = 8192
+"""Those of a large key that lie in order, which are read one after another."""
+_SOME_PAGES: Final = 1024
+"""Pages whose updates are put in order at once: there is not a second copy of all."""
 _WINDOW: Final = 1_000_000
 """Updates that are merged at once, about."""
 _UNREADABLE: Final = (
@@ -62,8 +64,6 @@ _UNREADABLE: Final = (
     pa.ArrowSerializationError,
 )
 """Of Arrow's, all but that there is no memory for it."""
-_TRAILER: Final = 8
-"""Bytes at the end of a Parquet file: how long its footer is, and what it is."""
 
 
 @attrs.frozen
@@ -137,7 +137,9 @@ class SpillFile:
         """Return what was written down."""
         name, rows, is_sorted, checksums, columns, constants = listing
         picked = None if columns is None else tuple(columns)
-        return cls(name, rows, is_sorted, Checksums.listed(checksums), picked, tuple(map(tuple, constants)))
+        found = Checksums.listed(checksums)
+        # Sorted files were Parquet, in earlier versions: such are sorted anew when a key is asked for.
+        return cls(name, rows, is_sorted and name.endswith(ENDING), found, picked, tuple(map(tuple, constants)))
 
     def listing(self) -> list[Any]:
         """Return what is to be written down."""
@@ -145,10 +147,15 @@ class SpillFile:
 
     def require_whole(self, folder: Path) -> None:
         """Raise `StateError` where the file is not what was written: for those that others read."""
+        path = folder / self.name
         try:
-            self.checksums.check_file(folder / self.name)
+            if self.sorted:
+                pages = PageFile(path, self.checksums)
+                pages.check(pages.all())
+            else:
+                self.checksums.check_file(path)
         except _UNREADABLE as error:
-            raise _damaged(folder / self.name, error) from error
+            raise _damaged(path, error) from error
 
     def sources(self, layout: Layout) -> list[tuple[str, DType, str | int | None]]:
         """Return for each column of the layout its name, its type, and what it is called in the file, or what it is."""
@@ -172,68 +179,23 @@ class SpilledBatch:
 Within = tuple[int | None, int | None]
 """Hashes from one on and below another; without one, of all before or behind."""
 
-Page = tuple[str, int]
-"""A file and the number of a row group in it."""
 
-
-class Pages:
-    """The pages of a sorted file, by the hashes they have."""
+class Pages(PageFile):
+    """The pages of a sorted file; what is wrong with it is a `StateError`."""
 
     def __init__(self, folder: Path, file: SpillFile) -> None:
-        self._path = folder / file.name
-        self._checksums = file.checksums
+        path = folder / file.name
         try:
-            self._content = _mapped(self._path)
-            self._footer = _checked_footer(memoryview(self._content), file.checksums)
-            self._file = pq.ParquetFile(pa.BufferReader(self._content))
-            about = self._file.metadata
-            column = place_in_file(self._file.schema_arrow, HASH)
-            groups = [about.row_group(i) for i in range(about.num_row_groups)]
-            seen = [group.column(column).statistics for group in groups]
+            super().__init__(path, file.checksums)
         except _UNREADABLE as error:
-            raise _damaged(self._path, error) from error
-        self._starts = [*map(_start, groups), self._footer]
-        self._low: Ints = np.array([s.min for s in seen], np.int64)
-        self._high: Ints = np.array([s.max for s in seen], np.int64)
-        self._about = about_pages(self._file.schema_arrow, groups, self._low.tolist())
-        self.bounds = self._low
-        """The least hash of each page."""
-
-    def of(self, hashes: Ints) -> list[int]:
-        """Return the pages that may have one of these hashes, which are sorted."""
-        some: Bools = hashes.searchsorted(self._low, "left") < hashes.searchsorted(self._high, "right")
-        return some.nonzero()[0].tolist()
-
-    def within(self, low: int | None, high: int | None) -> list[int]:
-        """Return the pages that may have a hash from ``low`` on and below ``high``."""
-        some = np.ones(len(self._low), np.bool_)
-        if low is not None:
-            some &= self._high >= low
-        if high is not None:
-            some &= self._low < high
-        return some.nonzero()[0].tolist()
-
-    @property
-    def keys_in_order(self) -> Collection[int]:
-        """The hashes of the keys whose rows lie in an order."""
-        return self._about.keys()
-
-    def in_order(self, key: int) -> list[About]:
-        """Return the pages of a key by its hash, in the order in which its rows lie; none if they lie in no order."""
-        return self._about.get(key, [])
-
-    def all(self) -> list[int]:
-        """Return all pages."""
-        return list(range(len(self._low)))
+            raise _damaged(path, error) from error
 
     def read(self, pages: Sequence[int]) -> pa.Table:
         """Return the rows of some pages."""
         try:
-            for page in pages:
-                self._checksums.check(memoryview(self._content), self._starts[page], self._starts[page + 1])
-            return self._file.read_row_groups(list(pages), use_threads=len(pages) > 1)
+            return super().read(pages)
         except _UNREADABLE as error:
-            raise _damaged(self._path, error) from error
+            raise _damaged(self.path, error) from error
 
 
 def write_block(path: Path, layout: Layout, block: UpdateArray, interner: Interner) -> SpillFile:
@@ -243,9 +205,12 @@ def write_block(path: Path, layout: Layout, block: UpdateArray, interner: Intern
 
 def read_file(folder: Path, layout: Layout, file: SpillFile) -> pa.Table:
     """Return what is in a file."""
+    if file.sorted:
+        pages = Pages(folder, file)
+        return pages.read(pages.all()).select([name for name, _ in layout.fields])
     sources = file.sources(layout)
     try:
-        content = _mapped(folder / file.name)
+        content = mapped(folder / file.name)
         file.checksums.check(memoryview(content))
         reader = pq.ParquetFile(pa.BufferReader(content))
         found = reader.read(columns=[s for *_, s in sources if isinstance(s, str)])
@@ -326,81 +291,57 @@ def _windows(  # noqa: PLR0917 - as `merged`
 def _write_sorted(path: Path, layout: Layout, tables: Iterator[pa.Table]) -> SpillFile:
     schema = pa.schema([(HASH, pa.int64()), *((name, dtype.arrow) for name, dtype in layout.fields)])
     try:
-        rows = _write_tables(path, layout, schema, tables)
+        rows, begin = _write_tables(path, layout, schema, tables)
     except BaseException:  # a disk that is full is not to be filled with what is of no use
         with contextlib.suppress(OSError):
             path.unlink()
         raise
-    return SpillFile(path.name, rows, sorted=True, checksums=Checksums.of(path))
+    return SpillFile(path.name, rows, sorted=True, checksums=Checksums.of(path, begin))
 
 
-def _write_tables(path: Path, layout: Layout, schema: pa.Schema, tables: Iterator[pa.Table]) -> int:
+def _write_tables(path: Path, layout: Layout, schema: pa.Schema, tables: Iterator[pa.Table]) -> tuple[int, int]:
+    """Return how many rows were written, and where what is behind the pages begins."""
     rows = 0
-    by_key = [(name, pa.int64()) for name in DIRECTORY if layout.by is not None]
-    written = pa.schema([*schema, *by_key])
-    plain = [name for name, dtype in layout.fields if not dtype.is_nested]  # see `Layout.has_lists`
-    stated, coded = [HASH, *(name for name, _ in by_key)], [*plain, *(name for name, _ in by_key)]
-    with deferred(), path.open("xb") as file:
-        writer = pq.ParquetWriter(file, written, write_statistics=stated, use_dictionary=coded)
-        with writer, let_through():
-            for table in tables:
-                if not len(table):  # a page of nothing would have no least hash
-                    continue
-                hashes = layout.hashes(table)
-                columns = [int64_array(hashes), *(table.column(name).cast(t.arrow) for name, t in layout.fields)]
-                unordered = pa.table(columns, schema=schema).combine_chunks()
-                if layout.by is None:
-                    order, _ = ascending(hashes)
-                    for some in range(0, len(order), _SOME_PAGES):
-                        ordered = unordered.take(int64_array(order[some : some + _SOME_PAGES]))
-                        writer.write_table(ordered, row_group_size=PAGE)
-                else:
-                    _write_in_order(writer, written, layout, unordered)
-                rows += len(table)
-        with let_through():
-            file.flush()
-            os.fsync(file.fileno())
-    return rows
+    with deferred(), path.open("xb") as file, let_through():
+        writer = PageWriter(file, schema)
+        for table in tables:
+            hashes = layout.hashes(table)
+            columns = [int64_array(hashes), *(table.column(name).cast(t.arrow) for name, t in layout.fields)]
+            _write_rows(writer, layout, hashes, pa.table(columns, schema=schema).combine_chunks())
+            rows += len(table)
+        begin = writer.finish()
+        file.flush()
+        os.fsync(file.fileno())
+    return rows, begin
 
 
-def _write_in_order(writer: pq.ParquetWriter, schema: pa.Schema, layout: Layout, table: pa.Table) -> None:
-    """Write updates whose hashes are known so that those of large keys lie in their order."""
-    assert layout.by is not None
+def _write_rows(writer: PageWriter, layout: Layout, hashes: Ints, table: pa.Table) -> None:
+    """Write updates whose hashes are known in the order of these; those of large keys in theirs."""
+    if layout.by is None:
+        order, _ = ascending(hashes)
+        pages = [(start, min(start + PAGE, len(order))) for start in range(0, len(order), PAGE)]
+        found = Placed(order, pages, [NO_ORDER] * len(pages))
+    else:
+        found = _in_order(layout, layout.by, hashes, table)
+    in_order = hashes.take(found.order)
+    for some in range(0, len(found.pages), _SOME_PAGES):
+        first, end = found.pages[some][0], found.pages[min(some + _SOME_PAGES, len(found.pages)) - 1][1]
+        (batch,) = table.take(int64_array(found.order[first:end])).combine_chunks().to_batches()
+        for page in range(some, min(some + _SOME_PAGES, len(found.pages))):
+            start, stop = found.pages[page]
+            writer.write(batch.slice(start - first, stop - start), in_order[start:stop], found.about[page])
+
+
+def _in_order(layout: Layout, by: KeyOrder, hashes: Ints, table: pa.Table) -> Placed:
+    """Return how updates are to lie so that those of large keys lie in their order."""
     interner = Interner()  # what is sorted is not what the run holds
-    width, by = len(layout.types), with_interner(layout.by, interner)
+    width = len(layout.types)
 
     def codes_of(which: Ints) -> UpdateArray:
         block = layout.encoded(table.take(int64_array(which)), interner)
         return np.concatenate((block[:width], block[-layout.weights :]))
 
-    found = placed(numbers_of(table.column(HASH)), codes_of, layout.keys, by, PAGE)
-    ordered = table.take(int64_array(found.order))
-    for page, (start, end) in enumerate(found.pages):
-        columns = [*ordered.slice(start, end - start).columns, *found.directory(page)]
-        writer.write_table(pa.table(columns, schema=schema), row_group_size=end - start)
-
-
-def _mapped(path: Path) -> pa.Buffer:
-    """Return a file's content, which stays on the disk until it is looked at."""
-    with pa.memory_map(str(path)) as file:
-        return file.read_buffer()
-
-
-def _checked_footer(content: memoryview, checksums: Checksums) -> int:
-    """Check the end of a Parquet file, which says where its pages are; return where that begins."""
-    end = max(0, checksums.size - _TRAILER)
-    checksums.check(content, end)
-    begin = max(0, end - int.from_bytes(content[end : end + 4], "little"))
-    checksums.check(content, begin)
-    return begin
-
-
-def _start(group: Any) -> int:
-    """Return where a row group begins in its file."""
-    columns = (group.column(i) for i in range(group.num_columns))
-    return min(
-        int(c.data_page_offset if c.dictionary_page_offset is None else c.dictionary_page_offset) for c in columns
-    )
+    return placed(hashes, codes_of, layout.keys, with_interner(by, interner), PAGE_IN_ORDER, PAGE)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

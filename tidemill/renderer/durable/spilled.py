@@ -1,7 +1,7 @@
-"""What of a run's state is not in memory: batches below its spines, on the disk, got page by page.
+"""What of a run's state is not in memory: batches below its spines, on the disk, got key by key.
 
-A spine whose updates were spilled has its older ones here. What is asked for by key is read, with the page it is on,
-and stays in memory until room is needed. So the memory of a run is bounded, and a step costs what it touches.
+A spine whose updates were spilled has its older ones here. What is asked for by key is read from its pages, and stays
+in memory until room is needed. So the memory of a run is bounded, and a step costs what it touches.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import shutil
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from tidemill.expressions.types import INT64
 from tidemill.renderer.durable.file_work import FileWork, WorkHere
+from tidemill.renderer.durable.page_files import ENDING
 from tidemill.renderer.durable.spill_files import (
     Layout,
-    Page,
     Pages,
     SpilledBatch,
     SpillFile,
@@ -81,7 +82,7 @@ class SpillFolder:
         self._flushing: list[tuple[list[str], Future[None]]] = []
         self.doubtful: set[str] = set()
         """Files that may not be on the disk, which could not write them."""
-        self.ending = f"-{uuid.uuid4().hex[:8]}.parquet"
+        self.ending = f"-{uuid.uuid4().hex[:8]}"
         """Of the names of files that this run writes."""
         self._numbers = itertools.count()
         self._whole: set[str] = set()
@@ -205,7 +206,7 @@ class SpillFolder:
 
     def require_whole(self, files: Iterable[SpillFile]) -> None:
         """Raise `StateError` where files are damaged, for others to read; once each, and none that this run wrote."""
-        unseen = [f for f in files if f.name not in self._whole and not f.name.endswith(self.ending)]
+        unseen = [f for f in files if f.name not in self._whole and not Path(f.name).stem.endswith(self.ending)]
         if unseen:
             self.work.require_whole(unseen)
         self._whole.update(f.name for f in unseen)
@@ -215,11 +216,11 @@ class SpillFolder:
         if self._flusher is not None:
             self._flusher.shutdown(cancel_futures=True)
 
-    def new_path(self, name: str) -> Path:
-        """Return a path for a file of a spine that no other file has."""
+    def new_path(self, name: str, kind: str = ENDING) -> Path:
+        """Return a path for a file of a spine that no other file has: a sorted one, if nothing else is said."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._has_new = True
-        return self.folder / f"{name.replace('/', '-')}-{next(self._numbers):06}{self.ending}"
+        return self.folder / f"{name.replace('/', '-')}-{next(self._numbers):06}{self.ending}{kind}"
 
 
 def _flush(paths: Iterable[Path]) -> None:
@@ -245,9 +246,10 @@ class SpilledSpine:
         self._pages: dict[str, Pages] = {}
         self._transaction = Transaction()
         self._read = self._empty()
-        self._loaded: set[Page] = set()
+        self._loaded: set[tuple[str, int]] = set()
+        """What of which file was read: all rows with a hash; or a page, of rows that lie in the order of a column."""
         self._known: set[Any] = set()
-        """The keys of which every page is loaded."""
+        """The keys of which all was read."""
 
     # -- see Spilled --------------------------------------------------------------------------------------------------
 
@@ -282,7 +284,7 @@ class SpilledSpine:
         self._sort()
         for file in self._files:
             found = [page for low, high in ranges for page in self._of(file).within(low, high)]
-            self._load_pages(file, sorted(set(found)))
+            self._load_pages(file, found)
         return self._read.view
 
     def in_order(self, keys: Codes, most: int) -> dict[int, StoredOrder]:
@@ -329,11 +331,11 @@ class SpilledSpine:
         rows, files = self._rows_in_order(key_hash), self._files
         largest = files[rows.index(max(rows))]
         about, apart = self._of(largest).in_order(key_hash), self._lies_apart(key_hash, most)
-        if not about or apart or any((largest.name, page.page) in self._loaded for page in about):
+        if not about or apart or (largest.name, key_hash) in self._loaded:
             return None
         for file in files:
             if file is not largest:
-                self._load_pages(file, self._of(file).of(np.array([key_hash])))
+                self._load_rows(file, [key_hash])
         read = partial(self._codes_of, self._of(largest))
         pages = [StoredPage(a.first, a.last, a.rows, a.groups, partial(read, a.page)) for a in about]
         first = pages[0].read()
@@ -430,11 +432,12 @@ class SpilledSpine:
         if not new:
             return
         self._sort()
-        hashes = np.unique(self._hashes(keys.take(new, axis=1)))
-        for batch in self.spilled_batches:
-            for file in batch.files:
-                pages = self._of(file)
-                self._load_pages(file, pages.of(hashes) if self.layout.ordered is None else pages.all())
+        hashes = np.unique(self._hashes(keys.take(new, axis=1))).tolist()
+        for file in self._files:
+            if self.layout.ordered is None:
+                self._load_rows(file, hashes)
+            else:
+                self._load_pages(file, self._of(file).all())
         self._known.update(codes[i] for i in new)
 
     @staticmethod
@@ -447,15 +450,22 @@ class SpilledSpine:
         columns = [decode_column(c, t, self._store.interner) for c, t in zip(keys, types, strict=True)]
         return self.layout.key_hashes(columns, keys.shape[1])
 
-    def _load_pages(self, file: SpillFile, wanted: Iterable[int]) -> None:
-        pages, name = self._of(file), file.name
-        missing = [p for p in wanted if (name, p) not in self._loaded]
+    def _load_rows(self, file: SpillFile, hashes: Sequence[int]) -> None:
+        """Have all rows of a file in memory that have one of these hashes, which are sorted."""
+        self._load_new(file, hashes, lambda some: self._of(file).rows_of(np.array(some, np.int64)))
+
+    def _load_pages(self, file: SpillFile, pages: Iterable[int]) -> None:
+        self._load_new(file, sorted(set(pages)), self._of(file).read)
+
+    def _load_new(self, file: SpillFile, wanted: Sequence[int], read: Callable[[list[int]], pa.Table]) -> None:
+        """Have in memory what of a file is wanted and was not read."""
+        missing = [(file.name, number) for number in wanted if (file.name, number) not in self._loaded]
         if missing:
-            block = self.layout.encoded(pages.read(missing), self._store.interner)
+            block = self.layout.encoded(read([number for _, number in missing]), self._store.interner)
             try:
                 self._read.append(block)
                 self._transaction.commit()
-                self._loaded.update((name, p) for p in missing)
+                self._loaded.update(missing)
             except BaseException:  # interrupted: it must not be there twice
                 self._transaction = Transaction()
                 self.forget()

@@ -40,7 +40,10 @@ _MISSING: Final = re.compile(
     r"|\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION|PYTHON_VERSION_MISMATCH)\] (.+)"
 )
 _MOST_FETCHED: Final = "spark.driver.maxResultSize"
-_UNREAD: Final = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\].*? file (file:.*?/cold/[^/]+\.parquet)")
+_UNREAD: Final = re.compile(
+    r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\].*? file (file:.*?/cold/[^/]+\.parquet)"
+    r"|StateError: (\S*?/cold/[^/]+\.pages) is missing"
+)
 _LOST: Final = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND]"
 
 Batches = Iterator[pa.RecordBatch]
@@ -101,7 +104,7 @@ def missing_in_python(error: BaseException) -> str | None:
 def unread_state(error: BaseException) -> str | None:
     """Return the file of a run's state that an executor did not find, where that is the error."""
     found = _UNREAD.search(str(error))
-    return found[1] if found else None
+    return (found[1] or found[2]) if found is not None else None
 
 
 def is_too_large_to_fetch(error: BaseException) -> bool:

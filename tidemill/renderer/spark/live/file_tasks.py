@@ -23,6 +23,7 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import EngineError, StateError
 from tidemill.renderer.durable.checksums import Checksums
 from tidemill.renderer.durable.file_work import TOGETHER, FileWork, WorkHere, together
+from tidemill.renderer.durable.page_files import ENDING
 from tidemill.renderer.durable.page_order import with_interner
 from tidemill.renderer.durable.spill_files import Layout, Pages, SpillFile, Within, merged, ranges, sorted_file
 from tidemill.renderer.durable.spilled import SpillFolder
@@ -91,7 +92,7 @@ class WorkOnExecutors:
 
     def _prefix(self, name: str) -> str:
         """Return how names of new files begin, up to a number: what tasks add instead tells them apart."""
-        return self.store.new_path(name).name.removesuffix(self.store.ending)
+        return self.store.new_path(name).stem.removesuffix(self.store.ending)
 
     def _new_files(self, tasks: Sequence[_Sort | _Merge]) -> list[SpillFile]:
         found = [SpillFile.listed(listing) for listing in done(self.spark, tasks) if listing is not None]
@@ -168,7 +169,7 @@ def _may_have_invalid(about: pq.FileMetaData) -> bool:
 
 def _new(folder: Path, prefix: str) -> Path:
     """Return a path that no other attempt at a task has."""
-    return folder / f"{prefix}-{uuid.uuid4().hex[:12]}.parquet"
+    return folder / f"{prefix}-{uuid.uuid4().hex[:12]}{ENDING}"
 
 
 def _sent(layout: Layout) -> Layout:

@@ -18,12 +18,13 @@ from pyspark.sql import types as T  # noqa: N812 - as above
 from tidemill.errors import EngineError, StateError
 from tidemill.expressions.types import DType
 from tidemill.renderer.durable.file_work import TOGETHER
-from tidemill.renderer.durable.spill_files import HASH, Layout, SpillFile
+from tidemill.renderer.durable.spill_files import Layout, SpillFile
 from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.embedded.trace.elsewhere import Range
 from tidemill.renderer.spark.failures import OTHER_DISKS
 from tidemill.renderer.spark.frames import DIFF, Frame, columns, times
 from tidemill.renderer.spark.live.file_tasks import Described, described
+from tidemill.renderer.spark.live.read_pages import read_pages
 from tidemill.renderer.spark.types import spark_type
 
 _UNWRITABLE: Final = re.compile(
@@ -48,32 +49,22 @@ def read_files(
     """Return the contents of files as a DataFrame. Spark checks no bytes: those of earlier runs are checked before it.
 
     What columns they have is known: to ask them is a job of Spark's. With ``ranges`` of an order that they lie in,
-    those that are sorted are read as far as their pages may have something of these.
+    of those that are sorted the rows in these are read.
     """
     store.require_whole(files)
     alike: dict[Any, list[SpillFile]] = {}
+    in_pages = [f for f in files if f.sorted]
+    found = [read_pages(spark, store.folder, layout, in_pages, ranges)] if in_pages else []
     for file in files:
-        alike.setdefault((file.columns, file.constants, file.sorted and ranges is not None), []).append(file)
-    found = []
+        if not file.sorted:
+            alike.setdefault((file.columns, file.constants), []).append(file)
     for some in alike.values():
         sources = some[0].sources(layout)
         inside = {source: T.StructField(source, spark_type(t)) for _, t, source in sources if isinstance(source, str)}
-        prunes = some[0].sorted and ranges is not None
-        place = [T.StructField(HASH, T.LongType())] if prunes else []
-        reader = spark.read.options(**_READ).schema(T.StructType([*place, *inside.values()]))
+        reader = spark.read.options(**_READ).schema(T.StructType([*inside.values()]))
         data = reader.parquet(*(_pattern(store.folder / f.name) for f in some))
-        if prunes:
-            data = data.filter(_within(ranges or []))
         found.append(data.select(*(_column(source, t).alias(name) for name, t, source in sources)))
     return functools.reduce(DataFrame.union, found)
-
-
-def _within(ranges: Sequence[Range]) -> Column:
-    """Return whether a row's number in the order is in one of the ranges."""
-    here, found = F.col(HASH), F.lit(False)
-    for low, high in ranges:
-        found |= (here >= low) if high is None else (here >= low) & (here < high)
-    return found
 
 
 def _column(source: str | int | None, dtype: DType) -> Column:
@@ -157,7 +148,7 @@ def _parts(spark: SparkSession, folder: Path, wrote: int) -> dict[Path, Describe
 
 
 def _moved(store: SpillFolder, name: str, folder: Path, part: Path, about: Described) -> SpillFile:
-    path = store.new_path(name)
+    path = store.new_path(name, ".parquet")
     apart = [name.partition("=") for name in part.parent.relative_to(folder).parts]
     part.rename(path)
     constants = tuple((column, int(number)) for column, _, number in apart)
