@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter, process_time
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import numpy as np
@@ -20,6 +20,8 @@ from benchmarks.workload import rows_of
 
 Places = Mapping[str, Any]
 """Places of rows, by table."""
+Step: TypeAlias = tuple[str, Places, Places]
+"""A step's kind, and which rows go and come."""
 
 
 @dataclass
@@ -52,7 +54,7 @@ def named_in(text: str, tables: Iterable[str]) -> list[str]:
     return [name for name in tables if re.search(rf"\b{name}\b", text, re.IGNORECASE)]
 
 
-def kept(text: str, tables: Tables, steps: Iterator[tuple[str, Places, Places]], threads: int) -> Figures:
+def kept(text: str, tables: Tables, steps: Iterator[Step], threads: int) -> Figures:
     """Return what it takes to keep a query up to date through steps, each of a kind, and DuckDB to compute it anew.
 
     A step ends with the changes of the answer as Arrow, DuckDB's query with the answer as Arrow. Memory is what
@@ -73,7 +75,7 @@ def kept(text: str, tables: Tables, steps: Iterator[tuple[str, Places, Places]],
         found["load_s"], found["load_cpu_s"] = _taken(lambda: _step(run, {}, loaded))
         found["load_memory_mb"], found["held_mb"] = peak_memory() - before, (memory("VmRSS") or 0) - before
         found["duckdb_load_s"], found["duckdb_load_cpu_s"] = _taken(
-            lambda: theirs.append(_filled(judge, text, loaded, first))
+            lambda: theirs.append(filled(judge, text, loaded, first))
         )
         loaded.clear()
         taken: dict[str, list[float]] = {}
@@ -83,7 +85,7 @@ def kept(text: str, tables: Tables, steps: Iterator[tuple[str, Places, Places]],
             kinds.add(kind)
             left, new = tables.step(gone, come)
             spent = _taken(lambda l=left, n=new: _step(run, l, n))
-            _follow(judge, gone, come, new)
+            follow(judge, gone, come, new)
             asked = _taken(lambda: theirs.append(judge.sql(text).to_arrow_table()))
             for of, seconds in zip(("", "duckdb_"), (spent, asked), strict=True):
                 taken.setdefault(f"{kind}_{of}ms", []).append(1e3 * seconds[0])
@@ -113,7 +115,7 @@ def _step(run: tm.Run, gone: Mapping[str, pa.Table], come: Mapping[str, pa.Table
     run.changes("answer").to_arrow()
 
 
-def _filled(judge: Any, text: str, loaded: Mapping[str, pa.Table], places: Places) -> pa.Table:
+def filled(judge: Any, text: str, loaded: Mapping[str, pa.Table], places: Places) -> pa.Table:
     """Fill DuckDB's tables, whose rows are found by their places later on, and let it answer."""
     for name, rows in loaded.items():
         numbered = rows.append_column(_number_of(name), pa.array(places[name]))  # noqa: F841 - DuckDB finds it by name
@@ -121,7 +123,7 @@ def _filled(judge: Any, text: str, loaded: Mapping[str, pa.Table], places: Place
     return judge.sql(text).to_arrow_table()
 
 
-def _follow(judge: Any, gone: Places, come: Places, new: Mapping[str, pa.Table]) -> None:
+def follow(judge: Any, gone: Places, come: Places, new: Mapping[str, pa.Table]) -> None:
     """Let DuckDB's tables have the same rows."""
     for name, at in gone.items():
         places = pa.table({"place": pa.array(at)})  # noqa: F841 - DuckDB finds it by its name
@@ -136,7 +138,10 @@ def _number_of(table: str) -> str:
 
 
 def _compared(run: tm.Run, theirs: pa.Table) -> tuple[int, bool]:
+    return compared(list(run.snapshot("answer")), theirs)
+
+
+def compared(ours: Sequence[Any], theirs: pa.Table) -> tuple[int, bool]:
     """Return how many rows the answer has, and whether DuckDB's is another."""
-    ours = list(run.snapshot("answer"))
     extra, missing = unmatched(ours, rows_of(theirs))
     return len(ours), bool(extra or missing)

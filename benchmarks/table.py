@@ -64,6 +64,10 @@ TABLE = {
         "tpch_sql:tpch", "the 22 queries of TPC-H in SQL, as rows of all tables change", "DuckDB",
         {"scale": 1, "epochs": 20, "orders": 100, "queries": (), "threads": 1, "megabytes": 0},
     ),
+    "tpch_spark": Benchmark(
+        "tpch_spark:tpch_spark", "TPC-H in SQL on Spark, from scratch and live", "DuckDB, for its answers",
+        {"scale": 0.1, "epochs": 2, "orders": 100, "queries": ()},
+    ),
     "planning": Benchmark(
         "planning:planning", "from a script of views to a dataflow", "-", {"views": 100, "rounds": 5}
     ),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from benchmarks.kept import Places, Tables, kept, named_in
+from benchmarks.kept import Places, Step, Tables, kept, named_in
 from benchmarks.runner import Figures, GaveUpError, apart, say
 from benchmarks.workload import SEED
 from benchmarks.workloads.tpch import generated
@@ -54,8 +54,12 @@ def _measured(megabytes: int, *given: Any) -> Figures:
 
 def query(folder: str, number: int, epochs: int, orders: int, threads: int) -> Figures:
     """Return what is measured of one query."""
-    text = QUERIES[number]
-    names = named_in(text, NAMES)
+    return kept(QUERIES[number], *prepared(folder, number, epochs, orders), threads)
+
+
+def prepared(folder: str, number: int, epochs: int, orders: int) -> tuple[Tables, Iterator[Step]]:
+    """Return the tables of a query, as they are at first, and its steps."""
+    names = named_in(QUERIES[number], NAMES)
     rows = {name: pq.read_table(Path(folder) / f"{name}.parquet") for name in names}
     random = np.random.default_rng(SEED)
     keys = pq.read_table(Path(folder) / "orders.parquet", columns=["o_orderkey"])["o_orderkey"].to_numpy()
@@ -66,7 +70,7 @@ def query(folder: str, number: int, epochs: int, orders: int, threads: int) -> F
     for name, of in lines.items():
         there[name][_places(of, spare)] = False
     tables = Tables(rows, there)
-    return kept(text, tables, _steps(tables, lines, keys, len(spare), epochs, orders // 2, random), threads)
+    return tables, _steps(tables, lines, keys, len(spare), epochs, orders // 2, random)
 
 
 def _places(keys: np.ndarray, some: np.ndarray) -> np.ndarray:
@@ -77,7 +81,7 @@ def _places(keys: np.ndarray, some: np.ndarray) -> np.ndarray:
 
 def _steps(  # noqa: PLR0917 - what there is, and how much of it changes
     tables: Tables, lines: Places, keys: np.ndarray, spare: int, epochs: int, orders: int, random: np.random.Generator
-) -> Iterator[tuple[str, Places, Places]]:
+) -> Iterator[Step]:
     for epoch in range(epochs):
         if lines:
             coming, leaving = keys[:spare][epoch * orders :][:orders], keys[spare:][epoch * orders :][:orders]
