@@ -50,7 +50,7 @@ def steps(tables):
 @pytest.mark.parametrize("forgets", [False, True])
 def test_an_answer_that_differs_is_found(monkeypatch, forgets):
     if forgets:
-        monkeypatch.setattr(measured, "_follow", lambda *_given: None)
+        monkeypatch.setattr(measured, "follow", lambda *_given: None)
     tables = Tables({"t": pa.table({"a": [1, 2, 3, 4], "b": [10, 20, 30, 40]})}, {"t": np.array([1, 1, 1, 1], bool)})
     found = kept("SELECT a, sum(b) FROM t GROUP BY a", tables, steps(tables), 1)
     assert (found["wrong"] > 0) is forgets

@@ -12,7 +12,7 @@ from tidemill.renderer.embedded.windows.evaluate import call_values
 @pytest.fixture
 def small_is_large():
     """Partitions of three rows are kept in order, and so on; on the disk, too, a page has two rows."""
-    with thresholds(SMALL_IS_LARGE, {spill_files: {"PAGE": 2}}):
+    with thresholds(SMALL_IS_LARGE, {spill_files: {"PAGE": 2, "PAGE_IN_ORDER": 2}}):
         yield
 
 
