@@ -48,7 +48,7 @@ class Embedded:
 
     At most ``in_memory`` updates of state, or so, are held in memory (of 8 bytes for each value, time and count): with
     ``state`` 20 million if nothing is said, else all. The rest is on the disk, in ``state`` or a temporary folder, in
-    sorted Parquet files that are read by key, page by page.
+    sorted files of which the rows of a key are read alone.
 
     With ``state`` what inputs hold is kept, so that what is new in a later version of the dataflow can be loaded from
     it (see ``migrate`` of `Dataflow.start`); not with ``keep_inputs=False``, for those who can bring rows again.

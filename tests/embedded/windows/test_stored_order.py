@@ -365,3 +365,32 @@ def test_rows_of_a_page_are_there_once_after_a_change():
     partition.apply(Edits(np.array([4]), np.array([[3, 1]]).T, np.array([1])))
     assert partition.in_memory == 5
     assert read() is None
+
+
+def test_pages_of_a_file_that_was_merged_are_read_afterwards(monkeypatch):
+    """Of a partition in its order pages are read as they are looked at, when their file may have been swept."""
+    monkeypatch.setattr(spill_files, "PAGE_IN_ORDER", 512)
+    flow = tm.Dataflow("merged")
+    nearby = tm.Window.partition_by("k").order_by("t").rows_between(-1, 1)
+    x = flow.input("x", {"k": "int64", "t": "int64", "x": "int64"})
+    flow.output("y", x.with_columns(near=tm.sum("x").over(nearby)))
+
+    def step(runs, *ranges):
+        for key, first, end in ranges:
+            times = np.arange(first, end)
+            for run in runs:
+                run.insert("x", pa.table({"k": np.full(len(times), key), "t": times, "x": times}))
+        for run in runs:
+            run.advance()
+
+    with flow.start(tm.Embedded(in_memory=1 << 40)) as run, flow.start() as in_memory:
+        runs = run, in_memory
+        step(runs, (1, 0, 20_000), (2, 0, 20_000))
+        run.spill()
+        step(runs, (2, 50_000, 51_200))
+        run.spill()
+        step(runs, (1, 100, 101))
+        run.compact()
+        step(runs, (1, 15_000, 15_001))
+        assert list(run.changes("y")) == list(in_memory.changes("y"))
+        assert run.snapshot("y").counts() == in_memory.snapshot("y").counts()

@@ -9,7 +9,6 @@ checksums of that part, which has those of the others.
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from collections.abc import Collection, Sequence
@@ -31,8 +30,6 @@ _LENGTHS: Final = struct.Struct("<qqq")
 """How many bytes the schema has, how many numbers there are about each page, and how many pages."""
 _MARK: Final = np.dtype("<u2")
 Marks: TypeAlias = npt.NDArray[np.uint16]
-
-
 _PLAIN: Final = 5
 """Numbers in the index about each page; there are more where some lie in an order."""
 
@@ -72,7 +69,7 @@ class PageFile:
 
     def __init__(self, path: Path, checksums: Checksums) -> None:
         self.path = path
-        content = mapped(path)
+        self._content = content = mapped(path)  # stays readable where the file is removed, as when it was merged
         checksums.check(memoryview(content))
         at = checksums.begin + _LENGTHS.size
         length, width, pages = _LENGTHS.unpack(content[checksums.begin : at])
@@ -120,13 +117,11 @@ class PageFile:
         """Return all pages."""
         return list(range(len(self._low)))
 
-    def check(self, pages: Sequence[int]) -> list[bytes]:
+    def check(self, pages: Sequence[int]) -> list[pa.Buffer]:
         """Return the bytes of some pages; raise `DamagedError` where they are not what was written."""
         which = np.array(pages, np.int64)
         starts, ends = self._starts[which].tolist(), self._starts[which + 1].tolist()
-        with self.path.open("rb", buffering=0) as file:  # to have a page mapped takes twice as long as to read it
-            number = file.fileno()
-            found = [os.pread(number, end - start, start) for start, end in zip(starts, ends, strict=True)]
+        found = [self._content.slice(start, end - start) for start, end in zip(starts, ends, strict=True)]
         for start, content, crc in zip(starts, found, self._crc[which].tolist(), strict=True):
             if zlib.crc32(content) != crc:
                 msg = f"the checksum of its page from byte {start} on is wrong"

@@ -1,8 +1,8 @@
 """How the rows of a key with many of them lie in a sorted file: in an order, in pages that have no other key's.
 
-Of each page the file has what is known without reading it, as columns that are the same for all of its rows, so that
-Parquet's statistics of them say it: the numbers in the order of its first and last row, how many rows and peer groups
-it has. Pages end where that number changes, so that no row elsewhere is a peer of one of theirs.
+Of each page the file's index has what is known without reading it: the numbers in the order of its first and last row,
+how many rows and peer groups it has. Pages end where that number changes, so that no row elsewhere is a peer of one of
+theirs.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ class About(NamedTuple):
 
 def about_pages(directory: Ints, hashes: Ints) -> dict[int, list[About]]:
     """Return what a file says of pages of one key each, by the hash of that: rows of what `Placed.about` has."""
+    if not directory.shape[1]:
+        return {}
     found: dict[int, list[About]] = {}
-    for page in (directory[:, -1:] != _MIXED).any(axis=1).nonzero()[0].tolist():
+    for page in (directory[:, -1] != _MIXED).nonzero()[0].tolist():
         found.setdefault(int(hashes[page]), []).append(About(page, *directory[page].tolist()))
     return {key: pages for key, pages in found.items() if len(pages) >= _LEAST}

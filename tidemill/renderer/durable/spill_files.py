@@ -50,8 +50,8 @@ PAGE: Final = 128
 """Updates in a page: what is read for a single key, some 5 KB and 10 microseconds."""
 PAGE_IN_ORDER: Final = 8192
 """Those of a large key that lie in order, which are read one after another."""
-_SOME_PAGES: Final = 1024
-"""Pages whose updates are put in order at once: there is not a second copy of all."""
+_SOME: Final = 1 << 17
+"""Updates that are put in order at once, about: there is not a second copy of all."""
 _WINDOW: Final = 1_000_000
 """Updates that are merged at once, about."""
 _UNREADABLE: Final = (
@@ -324,12 +324,12 @@ def _write_rows(writer: PageWriter, layout: Layout, hashes: Ints, table: pa.Tabl
     else:
         found = _in_order(layout, layout.by, hashes, table)
     in_order = hashes.take(found.order)
-    for some in range(0, len(found.pages), _SOME_PAGES):
-        first, end = found.pages[some][0], found.pages[min(some + _SOME_PAGES, len(found.pages)) - 1][1]
+    for _, some in itertools.groupby(zip(found.pages, found.about, strict=True), lambda page: page[0][0] // _SOME):
+        pages_about = list(some)
+        first, end = pages_about[0][0][0], pages_about[-1][0][1]
         (batch,) = table.take(int64_array(found.order[first:end])).combine_chunks().to_batches()
-        for page in range(some, min(some + _SOME_PAGES, len(found.pages))):
-            start, stop = found.pages[page]
-            writer.write(batch.slice(start - first, stop - start), in_order[start:stop], found.about[page])
+        for (start, stop), about in pages_about:
+            writer.write(batch.slice(start - first, stop - start), in_order[start:stop], about)
 
 
 def _in_order(layout: Layout, by: KeyOrder, hashes: Ints, table: pa.Table) -> Placed:

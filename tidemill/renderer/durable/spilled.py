@@ -14,7 +14,7 @@ import shutil
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -23,9 +23,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import numbers_of
 from tidemill.expressions.types import INT64
 from tidemill.renderer.durable.file_work import FileWork, WorkHere
-from tidemill.renderer.durable.page_files import ENDING
+from tidemill.renderer.durable.page_files import ENDING, HASH
 from tidemill.renderer.durable.spill_files import (
     Layout,
     Pages,
@@ -247,7 +248,7 @@ class SpilledSpine:
         self._transaction = Transaction()
         self._read = self._empty()
         self._loaded: set[tuple[str, int]] = set()
-        """What of which file was read: all rows with a hash; or a page, of rows that lie in the order of a column."""
+        """What of which file was read: rows with a hash, all that there are; or a page, in a column's order."""
         self._known: set[Any] = set()
         """The keys of which all was read."""
 
@@ -452,24 +453,28 @@ class SpilledSpine:
 
     def _load_rows(self, file: SpillFile, hashes: Sequence[int]) -> None:
         """Have all rows of a file in memory that have one of these hashes, which are sorted."""
-        self._load_new(file, hashes, lambda some: self._of(file).rows_of(np.array(some, np.int64)))
+        missing = [hash_ for hash_ in hashes if (file.name, hash_) not in self._loaded]
+        if missing:
+            table = self._of(file).rows_of(np.array(missing, np.int64))
+            self._add_read(file, table, np.unique(numbers_of(table.column(HASH))).tolist())
 
     def _load_pages(self, file: SpillFile, pages: Iterable[int]) -> None:
-        self._load_new(file, sorted(set(pages)), self._of(file).read)
+        missing = sorted(page for page in set(pages) if (file.name, page) not in self._loaded)
+        self._add_read(file, self._of(file).read(missing), missing)
 
-    def _load_new(self, file: SpillFile, wanted: Sequence[int], read: Callable[[list[int]], pa.Table]) -> None:
-        """Have in memory what of a file is wanted and was not read."""
-        missing = [(file.name, number) for number in wanted if (file.name, number) not in self._loaded]
-        if missing:
-            block = self.layout.encoded(read([number for _, number in missing]), self._store.interner)
-            try:
-                self._read.append(block)
-                self._transaction.commit()
-                self._loaded.update(missing)
-            except BaseException:  # interrupted: it must not be there twice
-                self._transaction = Transaction()
-                self.forget()
-                raise
+    def _add_read(self, file: SpillFile, table: pa.Table, what: Sequence[int]) -> None:
+        """Have in memory what was read of a file."""
+        if not what:
+            return
+        block = self.layout.encoded(table, self._store.interner)
+        try:
+            self._read.append(block)
+            self._transaction.commit()
+            self._loaded.update((file.name, number) for number in what)
+        except BaseException:  # interrupted: it must not be there twice
+            self._transaction = Transaction()
+            self.forget()
+            raise
 
     def _sort(self) -> None:
         """Sort what large loads left unsorted, now that it is asked for by key."""

@@ -152,7 +152,7 @@ function picture(canvas, map, data, tree, told) {
       for (const [id, at] of places) {
         if (!views.sees(at, view)) {
           if (isToCome || !at.scale) continue;
-          clear(at);
+          clear(at, id);
           at.scale = 0;
           continue;
         }
@@ -215,9 +215,11 @@ function picture(canvas, map, data, tree, told) {
     }
   }
 
-  function clearBox({ texts, more }) {
-    for (const text of texts.splice(0)) text.remove();
-    if (more) set(more.firstElementChild, { text: "" });
+  function clearBox(box, id) {
+    for (const text of box.texts.splice(0)) text.remove();
+    if (box.more) set(box.more.firstElementChild, { text: "" });
+    set(box.group, { "aria-label": nameOf(id) }); // figures would stay those of this moment
+    box.figures = box.moment = null;
   }
 
   function place(element, text, x, y, size) {

@@ -44,8 +44,12 @@ class LargePartitions:
         """Return the partitions that are here, by the places of their keys: mostly there are none, or few keys."""
         if not self._rows and not self._cached:
             return {}
-        here = {**self._cached, **self._rows} if self._cached else self._rows
-        return {place: here[key] for place, key in enumerate(keys) if key in here}
+        found = {}
+        for place, key in enumerate(keys):
+            rows = self._rows.get(key, self._cached.get(key))
+            if rows is not None:
+                found[place] = rows
+        return found
 
     def held(self, keys: Sequence[Key]) -> set[int]:
         """Return the places of those keys whose partitions' rows are here and nowhere else."""
@@ -60,9 +64,7 @@ class LargePartitions:
         return key in self._rows
 
     def numbered(self, key: Key, number: int) -> list[UpdateArray]:
-        """Return the rows of a partition that are in no spine, below a number, with how often each is there."""
-        if key not in self._rows:
-            return []
+        """Return the rows of a partition, which are in no spine, below a number, with how often each is there."""
         found = []
         for codes in self._rows[key].chunks():
             rows = np.empty((len(codes) + 2, codes.shape[1]), np.int64)

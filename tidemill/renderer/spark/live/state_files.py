@@ -61,7 +61,7 @@ def read_files(
     for some in alike.values():
         sources = some[0].sources(layout)
         inside = {source: T.StructField(source, spark_type(t)) for _, t, source in sources if isinstance(source, str)}
-        reader = spark.read.options(**_READ).schema(T.StructType([*inside.values()]))
+        reader = spark.read.options(**_READ).schema(T.StructType(list(inside.values())))
         data = reader.parquet(*(_pattern(store.folder / f.name) for f in some))
         found.append(data.select(*(_column(source, t).alias(name) for name, t, source in sources)))
     return functools.reduce(DataFrame.union, found)
