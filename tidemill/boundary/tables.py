@@ -322,7 +322,7 @@ def _holds_uuids(dtype: DType) -> bool:
     """Return whether values are UUIDs, or made of such: text that is checked, and written in one way."""
     if dtype.element is not None:
         return _holds_uuids(dtype.element)
-    return dtype.name == "uuid" or any(_holds_uuids(of) for _, of in dtype.fields)
+    return dtype.name == "uuid" or (bool(dtype.fields) and any(_holds_uuids(of) for _, of in dtype.fields))
 
 
 def _cast(column: pa.ChunkedArray, dtype: DType) -> pa.ChunkedArray:

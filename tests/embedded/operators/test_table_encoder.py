@@ -62,6 +62,7 @@ def any_is_large(monkeypatch):
     monkeypatch.setattr(arrange, "_SORTED", 3)
     monkeypatch.setattr(codec, "_LONG", 2)
     monkeypatch.setattr(table_encoder, "PART", 3)
+    monkeypatch.setattr(table_encoder, "_MANY", 0)
     monkeypatch.setattr(spine, "TAIL", 3)
 
 

@@ -92,9 +92,6 @@ def encode(
     Of a table, only those rows that are ``kept``, if that is said.
     """
     k = len(schema)
-    if kept is not None and len(batch) <= _LONG:
-        assert not isinstance(batch, list)
-        batch, kept = batch.filter(bool_array(kept)), None
     n = len(batch) if kept is None else int(np.count_nonzero(kept))
     updates: UpdateArray = zeros((k + more_rows, n))  # zeros that nobody writes take no memory
     if isinstance(batch, list) and len(batch) <= FEW:
@@ -113,7 +110,7 @@ def encode(
         if len(batch) > _LONG and not field.dtype.is_nested and not is_long_decimal(field.dtype):
             long.append(_Column(codes, column, field.dtype, interner, kept))
         else:
-            codes[:] = encode_column(column if kept is None else column.filter(bool_array(kept)), field.dtype, interner)
+            codes[:] = encode_column(column, field.dtype, interner, kept)
     _write_long(long, len(batch))
     return updates
 
@@ -181,16 +178,21 @@ def encode_row(row: tuple[Any, ...], by: list[Callable[[Any], int]]) -> list[int
     return [NULL if v is None else e(v) for v, e in zip(row, by, strict=True)]
 
 
-def encode_column(column: pa.Array | pa.ChunkedArray, dtype: DType, interner: Interner) -> Ints:
-    """Return an Arrow column as codes."""
+def encode_column(
+    column: pa.Array | pa.ChunkedArray, dtype: DType, interner: Interner, kept: Bools | None = None
+) -> Ints:
+    """Return an Arrow column as codes; only of those values that are ``kept``, if that is said."""
     if isinstance(column, pa.ChunkedArray):
         one = column.num_chunks == 1  # the usual case, and joining one chunk would copy it
         column = column.chunk(0) if one else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
+    if kept is not None and (dtype.is_nested or is_interned(dtype) or is_long_decimal(dtype)):
+        column, kept = column.filter(bool_array(kept)), None  # so that what is dropped is not interned
     if dtype.is_nested:
         return _encode_nested(column, dtype, interner)
     if is_interned(dtype):
         return _encode_interned(column, interner)
-    return _plain_codes(column, dtype, interner)
+    codes = _plain_codes(column, dtype, interner)
+    return codes if kept is None else codes.compress(kept)
 
 
 def _plain_codes(column: pa.Array, dtype: DType, interner: Interner) -> Ints:

@@ -12,8 +12,8 @@ fail the table is at hand until its step is done, which is tried again with whol
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,9 @@ from tidemill.renderer.embedded.kernels.memory import Room, repeated
 from tidemill.renderer.embedded.kernels.sorting import PART
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 
+_MANY: Final = 1 << 12
+"""Rows of which it is worth to drop some before they are encoded, where else only their codes are compared."""
+
 
 class Passed(NamedTuple):
     """Rows that are left of a table, as codes, a column for each."""
@@ -50,48 +53,56 @@ class TableEncoder:
         self._schema = schema
         self._interner = interner
         self._early = early
-        self._encoded = sorted(read)
-        """The columns that are encoded."""
-        self._wanted = Schema(tuple(schema.fields[i] for i in self._encoded))
+        self._read = self._columns(read)
+        self._read_later = self._read if early is None else self._columns(read.difference(early.alike))
+        """The columns that are read behind the filter."""
         self.may_fail = may_fail
         """Whether an expression may fail, so that whole rows have to be at hand."""
 
     def passed(self, table: pa.Table, more_rows: int) -> Passed:
         """Return the rows that pass; with them there is `Room` for more rows of a matrix."""
-        kept = self._kept(table)
+        early = self._filter_of(table)
+        kept = None if early is None else early.passing(table)
         count = len(table) if kept is None else int(np.count_nonzero(kept))
+        encoded, wanted = self._read if early is None else self._read_later
         codes: dict[int, Ints] = {}
-        if self._encoded:
-            matrix = encode(self._wanted, table.select(self._encoded), self._interner, more_rows=more_rows, kept=kept)
-            codes = dict(zip(self._encoded, Room(matrix, len(self._encoded)).rows(), strict=True))
-        if count and self._early is not None and self._early.alike:
+        if encoded:
+            matrix = encode(wanted, table.select(encoded), self._interner, more_rows=more_rows, kept=kept)
+            codes = dict(zip(encoded, Room(matrix, len(encoded)).rows(), strict=True))
+        if count and early is not None and early.alike:
             first = 0 if kept is None else int(kept.argmax())
-            for i in self._early.alike:
+            for i in early.alike:
                 (code,) = encode_column(table.column(i).slice(first, 1), self._schema.fields[i].dtype, self._interner)
                 codes[i] = repeated(code, count)
         nothing = repeated(NULL, count)
         return Passed([codes.get(i, nothing) for i in range(len(self._schema))], count)
 
-    def _kept(self, table: pa.Table) -> Bools | None:
-        """Return which rows pass; None where all do."""
-        kept = None if self._early is None else self._early.passing(table)
-        return None if kept is None or kept.all() else kept
-
     def whole(self, table: pa.Table) -> Codes:
         """Return the rows that pass, with all of their columns."""
-        return encode(self._schema, table, self._interner, kept=self._kept(table))
+        early = self._filter_of(table)
+        return encode(self._schema, table, self._interner, kept=None if early is None else early.passing(table))
+
+    def _columns(self, which: Iterable[int]) -> tuple[list[int], Schema]:
+        """Return columns in order, and the schema of a table of these."""
+        ordered = sorted(which)
+        return ordered, Schema(tuple(self._schema.fields[i] for i in ordered))
+
+    def _filter_of(self, table: pa.Table) -> EarlyFilter | None:
+        return self._early if self._early is not None and len(table) >= self._early.least else None
 
 
 class EarlyFilter:
     """A filter at work on tables."""
 
-    def __init__(self, predicate: Bound, alike: list[int]) -> None:
+    def __init__(self, predicate: Bound, alike: list[int], least: int) -> None:
         self._predicate = compile_scalar(predicate)
         self.alike = alike
         """The columns that it alone reads."""
+        self.least = least
+        """How many rows a table has at least for it to be worth it."""
 
-    def passing(self, table: pa.Table) -> Bools:
-        """Return which rows pass: a part after the other, so that what is computed from it stays in the caches."""
+    def passing(self, table: pa.Table) -> Bools | None:
+        """Return which rows pass, None where all do: by parts, so that what is computed stays in the caches."""
         kept = np.empty(len(table), np.bool_)
         done = 0
         for batch in table.to_batches(max_chunksize=PART):
@@ -99,7 +110,7 @@ class EarlyFilter:
             passed = self._predicate(batch.column, n)
             kept[done : done + n] = truths_of(passed)
             done += n
-        return kept
+        return None if kept.all() else kept
 
 
 def table_encoder(graph: Graph, node: Input, interner: Interner) -> TableEncoder | None:
@@ -110,23 +121,24 @@ def table_encoder(graph: Graph, node: Input, interner: Interner) -> TableEncoder
     readers = [reader for reader, _ in graph.consumers(node)]
     if len(readers) == 1 and isinstance(readers[0], Filter):
         read_later = frozenset(columns_read(graph, readers[0]))
-        if _is_worth_doing_early(readers[0].predicate, node.schema, read_later, interner):
-            early = EarlyFilter(readers[0].predicate, sorted(read - read_later))
-            read = read_later
+        is_comparison = compile_comparisons(readers[0].predicate, interner) is not None
+        if _is_worth_doing_early(readers[0].predicate, node.schema, read_later, is_comparison=is_comparison):
+            early = EarlyFilter(readers[0].predicate, sorted(read - read_later), _MANY if is_comparison else 0)
     if early is None and read == columns:
         return None
-    may_fail = read != columns and any(map(can_fail, _expressions(graph, node)))
+    leaves_out = read != columns or (early is not None and bool(early.alike))
+    may_fail = leaves_out and any(map(can_fail, _expressions(graph, node)))
     return TableEncoder(node.schema, read, interner, early, may_fail=may_fail)
 
 
-def _is_worth_doing_early(predicate: Bound, schema: Schema, read_later: frozenset[int], interner: Interner) -> bool:
+def _is_worth_doing_early(predicate: Bound, schema: Schema, read_later: frozenset[int], *, is_comparison: bool) -> bool:
     """Return whether a filter's work is done on tables; not where it may fail, or where that would be no saving."""
     read = frozenset(column_uses(predicate))
     # What a table holds and what codes stand for is the same but of floats, of which some are one value for us.
     if can_fail(predicate) or not read or any(_has_floats(schema.fields[i].dtype) for i in read):
         return False
     # To look again at all that pass would take as long, but for comparisons of codes and where all are alike.
-    return not read & read_later or compile_comparisons(predicate, interner) is not None
+    return is_comparison or not read & read_later
 
 
 def _expressions(graph: Graph, node: Node) -> Iterator[Bound]:
