@@ -30,7 +30,7 @@ from tidemill.errors import SchemaError  # noqa: E402
 from tidemill.expressions.schema import Schema  # noqa: E402
 from tidemill.expressions.windows.binding import bind_windows  # noqa: E402
 from tidemill.expressions.windows.bound import AggregateCall, ValueCall  # noqa: E402
-from tidemill.expressions.windows.calls import holds_its_frame  # noqa: E402
+from tidemill.expressions.windows.calls import calls_in, holds_its_frame  # noqa: E402
 from tidemill.expressions.windows.functions import RANKINGS  # noqa: E402
 
 ENGINES: Final = {
@@ -167,8 +167,9 @@ def window_functions() -> Iterator[str]:
         "nth_value": (tm.nth_value, ["x", 2])
     }
     named = ("count", "sum", "avg", "min", "max", "bool_and", "bool_or", "variance", "stddev", "list", "count_distinct")
+    by = {name: (getattr(tm, name), ["x", "t"]) for name in ("min_by", "max_by")}
     aggregates = {name: (getattr(tm, name), ["b" if name.startswith("bool") else "x"]) for name in named}
-    for name, (make, arguments) in (places | values | aggregates).items():
+    for name, (make, arguments) in (places | values | aggregates | by).items():
         frame = "none" if name in places else "any"
         yield f"| `{name}` | {frame} | {' | '.join(_taken(make, arguments))} | {_summed(make(*arguments))} |"
 
@@ -198,15 +199,16 @@ def _taken(make: Callable[..., Any], arguments: Sequence[Any]) -> Iterator[str]:
 
 def _summed(function: Any) -> str:
     """Return what is added up for a function."""
-    if holds_its_frame(function.over(BY_T)):
+    (made,) = calls_in(function.over(BY_T))
+    if holds_its_frame(made):
         return "recomputed"
     schema = Schema.of({"k": "int64", "t": "int64", "x": "int64", "b": "bool"})
-    (bound,) = bind_windows([("y", function.over(BY_T))], schema)
+    (bound,) = bind_windows([("y", made)], schema)
     (call,) = bound.windows.calls
     if not isinstance(call, (AggregateCall, ValueCall)):
         return RANKED.get(call.function, "rows")
-    made = summary(call, tuple(name for name, _ in bound.columns))
-    return f"`combine.{made.combination.name}`, {'row by row' if made.by_row else 'peers first'}"
+    summed = summary(call, tuple(name for name, _ in bound.columns))
+    return f"`combine.{summed.combination.name}`, {'row by row' if summed.by_row else 'peers first'}"
 
 
 def _classes(of: type) -> list[type]:

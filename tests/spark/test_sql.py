@@ -23,7 +23,8 @@ QUERIES = {
 OF_SPARK = {
     "made": "select a % 2 k, median(b) m, string_agg(s, ',') g, sum(distinct b) d, regr_slope(b, a) r, var_pop(b) v, "
     "min_by(a, b) f, count(distinct a, s) c, percentile_disc(0.5) within group (order by s) p from t group by a % 2",
-    "over": "select a, b, median(b) over (partition by s order by a, b) m, bit_or(b) over (partition by s) o from t",
+    "over": "select a, b, median(b) over (partition by s order by a, b) m, bit_or(b) over (partition by s) o, "
+    "max_by(a, b) over (order by a, b, s rows 2 preceding) x, min_by(s, b) over (partition by a) y from t",
     "scalars": "select md5(s) h, format_string('%s:%03d', s, a) f, try_divide(a, b) q, array(a, b)[1] e, sin(a) si, "
     "cast(a as smallint) sm, cast(a as decimal(38, 2)) > cast(b as decimal(38, 6)) c from t where b <> 0",
 }

@@ -68,7 +68,7 @@ def test_distinct_values():
 def test_over_windows():
     calls = [
         "median(b)", "sum(distinct b)", "string_agg(s, ',')", "bit_or(b)", "regr_count(a, b)", "covar_pop(a, b)",
-        "var_pop(b)", "max(distinct b)", "count(distinct b)",
+        "var_pop(b)", "max(distinct b)", "count(distinct b)", "min_by(b * 2, b)", "max_by(s, s) filter (where a > 0)",
     ]  # fmt: skip
     whole = ", ".join(f"{c} over (partition by a order by s, b, a) as w{i}" for i, c in enumerate(calls))
     moving = ", ".join(
@@ -139,7 +139,7 @@ def test_each_dialect_has_what_it_lists_and_no_more(dialect):
         ("corr(a)", "spark", "`corr` does not take 1 argument"),
         ("bit_and(s)", "spark", "expects a list of whole numbers"),
         ("upper(s) within group (order by a)", "spark", "WITHIN GROUP is for aggregates"),
-        ("min_by(a, b) over (partition by a)", "spark", "the window has the order"),
+        ("first(a order by b) over (partition by a)", "spark", "over a window the order is the window's"),
     ],
 )
 def test_what_is_refused_says_why(text, dialect, reason):
