@@ -94,6 +94,7 @@ def _parts(pattern: str) -> list[str | _Field] | str:
 
 
 def pattern_complaint(literals: Sequence[Any]) -> str | None:
+    """Return what is wrong with the pattern of a call, if something is."""
     found = _parts(literals[1])
     return f"the pattern {brief(literals[1])}: {found}" if isinstance(found, str) else None
 
@@ -114,10 +115,12 @@ def _check_reading(literals: Sequence[Any]) -> str | None:
 
 
 def at(moment: dt.date) -> dt.datetime:
+    """Return a date as its beginning, a timestamp as it is."""
     return moment if isinstance(moment, dt.datetime) else dt.datetime.combine(moment, dt.time())
 
 
 def date_text(moment: dt.date, pattern: str) -> str:
+    """Return a date or a timestamp as text of a pattern."""
     t = at(moment)
     return "".join(p.write(t) if isinstance(p, _Field) else p for p in _parts(pattern))
 
@@ -163,7 +166,9 @@ def _clock(got: dict[str, str]) -> tuple[int, int, int, int]:
 def _day_name(text: str) -> int | None:
     """Return the number of a day of the week by its name, its first three letters or its first two."""
     given = text.strip().upper()
-    return next((i for i, day in enumerate(DAY_NAMES) if given in (day.upper(), day[:3].upper(), day[:2].upper())), None)
+    return next(
+        (i for i, day in enumerate(DAY_NAMES) if given in (day.upper(), day[:3].upper(), day[:2].upper())), None
+    )
 
 
 def _check_day(literals: Sequence[Any]) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from tidemill.errors import SchemaError, brief
 from tidemill.expressions.functions.date_formats import date_text, pattern_complaint
 from tidemill.expressions.functions.registry import Function, Signature, either
-from tidemill.expressions.functions.templates import OF_MOMENTS, number_and_text
+from tidemill.expressions.functions.templates import OF_MOMENTS, TEMPLATE_EXPECTS, number_and_text
 from tidemill.expressions.types import DATE, TIMESTAMP, DType
 
 _FORM: Final = re.compile(
@@ -39,8 +39,8 @@ def _form(text: str) -> _Form | str:
     assert found is not None, "all of it may be left out"
     if found.end() < len(text):
         return (
-            f"`{text[found.end() :]}` at {found.end()} is not supported: expected a sign (S or MI), $, groups of 9 and 0 "
-            "with commas between them, a point, 9 and 0, and a sign (S, MI or PR)"
+            f"`{text[found.end() :]}` at {found.end()} is not supported: expected a sign (S or MI), $, groups of 9 and "
+            "0 with commas between them, a point, 9 and 0, and a sign (S, MI or PR)"
         )
     lead, end, whole = (found["lead"] or "").upper(), (found["end"] or "").upper(), found["whole"] or ""
     if not whole and not found["rest"]:
@@ -51,7 +51,7 @@ def _form(text: str) -> _Form | str:
 
 
 def _number(value: Any, text: str) -> str:
-    """Return a number by a format: NULs of digits are blanks, a sign stands before the first digit."""
+    """Return a number by a format: blanks where it has no digits, a sign before the first digit."""
     form = _form(text)
     assert isinstance(form, _Form), "it was checked"
     minus = value < 0
@@ -108,6 +108,6 @@ def _written(_types: Sequence[DType], value: Any, text: str) -> str:
 
 
 NUMBER_FORMATS: Final = (
-    Function("to_char", either(OF_MOMENTS, number_and_text), "a date, a timestamp, an integer or a decimal, and a pattern",
-             literals=(1,), refine=_checked, aliases=("to_varchar",), by_types=True, python=_written),
+    Function("to_char", either(OF_MOMENTS, number_and_text), TEMPLATE_EXPECTS, literals=(1,), refine=_checked,
+             aliases=("to_varchar",), by_types=True, python=_written),
 )  # fmt: skip

@@ -113,7 +113,9 @@ def _moment_part(token: Token) -> Callable[[_Moment], str] | str:  # noqa: PLR09
         return lambda t: case(find(t)).ljust(width if fills else 0)
     dots = "." in name
     if name in _HALVES:
-        return lambda t: _like(("A.M." if dots else "AM") if t.hour < _HALF else "P.M." if dots else "PM", token.keyword)
+        return lambda t: _like(
+            ("A.M." if dots else "AM") if t.hour < _HALF else "P.M." if dots else "PM", token.keyword
+        )
     if name in _ERAS:
         return lambda _: _like("A.D." if dots else "AD", token.keyword)
     return _refused(token)
@@ -262,6 +264,7 @@ def number_and_text(types: Sequence[DType]) -> Signature | None:
     return Signature(tuple(types), STRING) if fits else None
 
 
+TEMPLATE_EXPECTS: Final = "a date, a timestamp, an integer or a decimal, and a text that says how it is written"
 OF_MOMENTS: Final[TypeRule] = either(*(fixed(t, STRING, result=STRING) for t in (TIMESTAMP, DATE)))
 
 
@@ -282,6 +285,6 @@ def _written(types: Sequence[DType], value: Any, template: str) -> str:
 
 
 TEMPLATES: Final = (
-    Function("template_text", either(OF_MOMENTS, number_and_text), "a date, a timestamp, an integer or a decimal, and a "
-             "template", literals=(1,), refine=_checked, by_types=True, python=_written),
+    Function("template_to_char", either(OF_MOMENTS, number_and_text), TEMPLATE_EXPECTS, literals=(1,), refine=_checked,
+             by_types=True, python=_written),
 )  # fmt: skip
