@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 import attrs
 from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect as Grammar
+from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from tidemill.errors import SqlError
@@ -135,6 +136,9 @@ class _Strict:
     _parse_column: Callable[..., Any]
     _match: Callable[..., Any]
     _match_text_seq: Callable[..., Any]
+    _match_set: Callable[..., Any]
+    _parse_query_modifiers: Callable[..., Any]
+    dialect: Any
     _retreat: Callable[[int], None]
     _parse_id_var: Callable[..., Any]
     _parse_number: Callable[[], Any]
@@ -198,8 +202,28 @@ class _Strict:
             self.raise_error("nothing stands beside a comma", self._curr or self._prev)
         return node
 
+    def _parse_simplified_pivot(self, is_unpivot: bool | None = None) -> Any:
+        """Take DuckDB's PIVOT or UNPIVOT as a query: SELECT * of a table with one of them behind it."""
+        node = super()._parse_simplified_pivot(is_unpivot)  # type: ignore[misc]
+        if not isinstance(self.dialect, DuckDB):
+            self.raise_error("PIVOT without SELECT is DuckDB's")
+        on, fields = node.expressions or [], list(node.expressions or [])
+        aggregates = node.args.get("using") or [exp.Anonymous(this="count", expressions=[exp.Star()])]
+        if is_unpivot:
+            into = node.args.get("into") or exp.UnpivotColumns()
+            name = into.this or exp.Column(this=exp.to_identifier("name"))
+            aggregates = into.expressions or [exp.Column(this=exp.to_identifier("value"))]
+            fields = [exp.In(this=name, expressions=on)]
+        made = exp.Pivot(expressions=aggregates, fields=fields, unpivot=is_unpivot, group=node.args.get("group"))
+        node.this.append("pivots", made)
+        select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=node.this))
+        return self._parse_query_modifiers(select)
+
     def _parse_select(self, *args: Any, **options: Any) -> Any:
         rule = super()._parse_select  # type: ignore[misc]
+        if isinstance(self.dialect, DuckDB) and self._match_set((TokenType.PIVOT, TokenType.UNPIVOT)):
+            is_unpivot = self._prev.token_type == TokenType.UNPIVOT
+            return self._spanned(lambda: self._parse_simplified_pivot(is_unpivot))
         node = self._spanned(lambda: rule(*args, **options))
         if isinstance(node, exp.Select) and self._match_text_seq("EMIT", "ON", "WINDOW", "CLOSE"):
             node.meta[ON_CLOSE] = True
