@@ -134,6 +134,7 @@ select * from t pivot (sum(a) for b in (1, 2, 3))
 select * from t pivot (sum(a) as x, count(*) as n for b in (1, 2))
 select * from (select a, s from t) pivot (max(a) for s in ('x', 'z'))
 select * from t pivot (count(*) for s in ('x', 'y')) p
+select a, s, grouping_id(a, s) g, count(*) n from t group by cube (a, s)
 pivot t on b in (1, 2, 3) using sum(a)
 pivot t on b in (1, 2) using sum(a) as x, count(*) as n group by s
 pivot (select * from t where a > 1) on s in ('x', 'y')

@@ -113,7 +113,7 @@ class Expressions(ExpressionParser):
         """Return what a call stands for, if the dialect has it with the library's meaning."""
         self.names.source.only(node, "this", "expressions")
         name = name or node.name.lower()
-        if name == GROUPING:
+        if name == GROUPING or (name == "grouping_id" and not self.dialect.folds):
             if not node.expressions:
                 raise self.unsupported(node, ": GROUPING takes expressions of GROUP BY")
             return Call(GROUPING, tuple(map(self.expression, node.expressions)))
