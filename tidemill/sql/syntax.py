@@ -133,6 +133,7 @@ class _Strict:
     _index: int
     _curr: Any
     _prev: Any
+    _next: Any
     _parse_column: Callable[..., Any]
     _match: Callable[..., Any]
     _match_text_seq: Callable[..., Any]
@@ -165,7 +166,20 @@ class _Strict:
         return node
 
     def _parse_statement(self) -> Any:
-        return self._spanned(super()._parse_statement)  # type: ignore[misc]
+        rule = self._declared if self._match_text_seq("DECLARE", "RECURSIVE", "VIEW") else super()._parse_statement  # type: ignore[misc]
+        return self._spanned(rule)
+
+    def _declared(self) -> Any:
+        """Take what follows DECLARE RECURSIVE VIEW: a name, and columns with their types."""
+        alias = self._named_columns()
+        if alias is None:
+            self.raise_error("expected a name, and columns with their types")
+        return exp.Declare(expressions=[alias])
+
+    def _parse_create(self) -> Any:
+        if self._next is not None and self._next.text.upper() == "VIEW":
+            self._match_text_seq("LOCAL")
+        return super()._parse_create()  # type: ignore[misc]
 
     def _parse_types(self, *args: Any, **options: Any) -> Any:
         rule = super()._parse_types  # type: ignore[misc]
@@ -274,14 +288,18 @@ class _Strict:
         return made
 
     def _binding(self) -> exp.CTE | None:
-        name = self._parse_id_var()
-        if name is None:
+        alias = self._named_columns()
+        if alias is None:
             return None
-        columns = self._parse_wrapped_csv(self._binding_column)
         if not self._match(TokenType.ALIAS):
             self.raise_error("expected AS and the binding's query")
-        this = self._parse_wrapped(self._parse_statement)
-        return exp.CTE(this=this, alias=exp.TableAlias(this=name, columns=columns))
+        return exp.CTE(this=self._parse_wrapped(self._parse_statement), alias=alias)
+
+    def _named_columns(self) -> exp.TableAlias | None:
+        """Take a name, and columns with their types in parentheses."""
+        name = self._parse_id_var()
+        columns = None if name is None else self._parse_wrapped_csv(self._binding_column)
+        return None if name is None else exp.TableAlias(this=name, columns=columns)
 
     def _binding_column(self) -> exp.ColumnDef | None:
         name = self._parse_id_var()
