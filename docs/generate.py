@@ -1,4 +1,4 @@
-"""Write the tables of docs/{architecture,benchmarks,model,windows}.md anew: ``python docs/generate.py``.
+"""Write the tables of docs/{architecture,benchmarks,model,windows,guides/sql}.md anew: ``python docs/generate.py``.
 
 And the picture of packages, drawn by docs/packages.py. Packages and imports come from the source, operators from the
 node classes and the engines' tables of rules, laws from the tests marked with them; what window functions take from
@@ -32,6 +32,7 @@ from tidemill.expressions.windows.binding import bind_windows  # noqa: E402
 from tidemill.expressions.windows.bound import AggregateCall, ValueCall  # noqa: E402
 from tidemill.expressions.windows.calls import calls_in, holds_its_frame  # noqa: E402
 from tidemill.expressions.windows.functions import RANKINGS  # noqa: E402
+from tidemill.sql.dialects import DIALECTS  # noqa: E402
 
 ENGINES: Final = {
     "reference": ("tidemill.renderer.reference.evaluation", "RULES"),
@@ -211,6 +212,19 @@ def _summed(function: Any) -> str:
     return f"`combine.{summed.combination.name}`, {'row by row' if summed.by_row else 'peers first'}"
 
 
+def sql_functions() -> Iterator[str]:
+    """Return a table of the functions and aggregates that dialects have, beside the window functions of all of them."""
+    yield "| dialects | functions |"
+    yield "|---|---|"
+    lists = {name: dialect.functions for name, dialect in DIALECTS.items() if dialect.functions is not None}
+    having: dict[tuple[str, ...], list[str]] = {}
+    for function in sorted(frozenset().union(*lists.values())):
+        having.setdefault(tuple(n for n, known in lists.items() if function in known), []).append(function)
+    for some in sorted(having, key=len, reverse=True):
+        shown = "all of these" if len(some) == len(lists) else ", ".join(f"`{n}`" for n in some)
+        yield f"| {shown} | {', '.join(f'`{f}`' for f in having[some])} |"
+
+
 def _classes(of: type) -> list[type]:
     """Return the classes of nodes that graphs are made of, in the order in which they are defined."""
     for module in ("tidemill.dataflow.composites",):
@@ -232,6 +246,7 @@ PAGES: Final = {
     DOCS / "model.md": (meanings, law_texts),
     DOCS / "benchmarks.md": (one_row, windows_in_order, large_tables),
     DOCS / "windows.md": (window_functions,),
+    DOCS / "guides" / "sql.md": (sql_functions,),
 }
 
 PICTURES: Final = {DOCS / "pictures" / "packages.svg": lambda: packages_picture.picture(packages_picture.imports())}
