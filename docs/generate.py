@@ -1,4 +1,4 @@
-"""Write the tables of docs/{architecture,benchmarks,model,windows}.md anew: ``python docs/generate.py``.
+"""Write the tables of docs/{architecture,benchmarks,model,windows,guides/sql}.md anew: ``python docs/generate.py``.
 
 And the picture of packages, drawn by docs/packages.py. Packages and imports come from the source, operators from the
 node classes and the engines' tables of rules, laws from the tests marked with them; what window functions take from
@@ -30,8 +30,9 @@ from tidemill.errors import SchemaError  # noqa: E402
 from tidemill.expressions.schema import Schema  # noqa: E402
 from tidemill.expressions.windows.binding import bind_windows  # noqa: E402
 from tidemill.expressions.windows.bound import AggregateCall, ValueCall  # noqa: E402
-from tidemill.expressions.windows.calls import holds_its_frame  # noqa: E402
+from tidemill.expressions.windows.calls import calls_in, holds_its_frame  # noqa: E402
 from tidemill.expressions.windows.functions import RANKINGS  # noqa: E402
+from tidemill.sql.dialects import DIALECTS  # noqa: E402
 
 ENGINES: Final = {
     "reference": ("tidemill.renderer.reference.evaluation", "RULES"),
@@ -167,8 +168,9 @@ def window_functions() -> Iterator[str]:
         "nth_value": (tm.nth_value, ["x", 2])
     }
     named = ("count", "sum", "avg", "min", "max", "bool_and", "bool_or", "variance", "stddev", "list", "count_distinct")
+    by = {name: (getattr(tm, name), ["x", "t"]) for name in ("min_by", "max_by")}
     aggregates = {name: (getattr(tm, name), ["b" if name.startswith("bool") else "x"]) for name in named}
-    for name, (make, arguments) in (places | values | aggregates).items():
+    for name, (make, arguments) in (places | values | aggregates | by).items():
         frame = "none" if name in places else "any"
         yield f"| `{name}` | {frame} | {' | '.join(_taken(make, arguments))} | {_summed(make(*arguments))} |"
 
@@ -198,15 +200,29 @@ def _taken(make: Callable[..., Any], arguments: Sequence[Any]) -> Iterator[str]:
 
 def _summed(function: Any) -> str:
     """Return what is added up for a function."""
-    if holds_its_frame(function.over(BY_T)):
+    (made,) = calls_in(function.over(BY_T))
+    if holds_its_frame(made):
         return "recomputed"
     schema = Schema.of({"k": "int64", "t": "int64", "x": "int64", "b": "bool"})
-    (bound,) = bind_windows([("y", function.over(BY_T))], schema)
+    (bound,) = bind_windows([("y", made)], schema)
     (call,) = bound.windows.calls
     if not isinstance(call, (AggregateCall, ValueCall)):
         return RANKED.get(call.function, "rows")
-    made = summary(call, tuple(name for name, _ in bound.columns))
-    return f"`combine.{made.combination.name}`, {'row by row' if made.by_row else 'peers first'}"
+    summed = summary(call, tuple(name for name, _ in bound.columns))
+    return f"`combine.{summed.combination.name}`, {'row by row' if summed.by_row else 'peers first'}"
+
+
+def sql_functions() -> Iterator[str]:
+    """Return a table of the functions and aggregates that dialects have, beside the window functions of all of them."""
+    yield "| dialects | functions |"
+    yield "|---|---|"
+    lists = {name: dialect.functions for name, dialect in DIALECTS.items() if dialect.functions is not None}
+    having: dict[tuple[str, ...], list[str]] = {}
+    for function in sorted(frozenset().union(*lists.values())):
+        having.setdefault(tuple(n for n, known in lists.items() if function in known), []).append(function)
+    for some in sorted(having, key=len, reverse=True):
+        shown = "all of these" if len(some) == len(lists) else ", ".join(f"`{n}`" for n in some)
+        yield f"| {shown} | {', '.join(f'`{f}`' for f in having[some])} |"
 
 
 def _classes(of: type) -> list[type]:
@@ -230,6 +246,7 @@ PAGES: Final = {
     DOCS / "model.md": (meanings, law_texts),
     DOCS / "benchmarks.md": (one_row, windows_in_order, large_tables),
     DOCS / "windows.md": (window_functions,),
+    DOCS / "guides" / "sql.md": (sql_functions,),
 }
 
 PICTURES: Final = {DOCS / "pictures" / "packages.svg": lambda: packages_picture.picture(packages_picture.imports())}

@@ -176,6 +176,7 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
     if kind in ("timestamp", "timestamptz"):
         found += [call("interval_subtract", same, sub("interval")), call("interval_add", sub("interval"), same)]
     if kind == "int32":
+        found += [call("age_part", st.sampled_from(["year", "month", "day", "hour"]), sub("timestamp"), sub("date"))]
         found += [call(f, sub(k)) for f in ("hour", "minute", "second") for k in ("time", "interval", "timestamptz")]
         found += [call("day", sub("interval"))]
     if kind.startswith("struct<"):
@@ -354,6 +355,10 @@ def further(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:
         found += [call("format_string", form, same, sub("bool"), whole, whole, whole, sub("float64"))]
         patterns = ["yyyy-MM-dd HH:mm:ss.SSS", "d MMM yy, h:mm a 'o''clock'", "EEEE DDD q"]
         found += [call("date_format", moment, st.sampled_from(patterns))]
+        exact = whole | sub("decimal(10,2)")
+        found += [call("to_char", exact, st.sampled_from(["$9,999.99", "S000", "999.9PR"]))]
+        found += [call("template_to_char", exact, st.sampled_from(["FM9,990.99", "S000", "999.9PR"]))]
+        found += [call("template_to_char", moment, st.sampled_from(["FMDay, DDth", "YYYY-MM-DD US"]))]
         found += [call(f, moment) for f in ("dayname", "monthname")]
     return found
 

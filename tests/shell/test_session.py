@@ -48,6 +48,14 @@ def test_a_query_is_of_this_moment(shop):
     assert rows(shop, "SELECT t.total, l.id FROM totals t JOIN large l USING (item)") == [(5, 2)]
 
 
+def test_pivots_are_queries():
+    session = SqlSession("duckdb")
+    said(session, "CREATE TABLE t (a BIGINT, b BIGINT); INSERT INTO t VALUES (1, 2), (2, 3)")
+    assert rows(session, "PIVOT t ON a IN (1, 2) USING sum(b)") == [(2, 3)]
+    assert sorted(rows(session, "UNPIVOT t ON a, b")) == [("a", 1), ("a", 2), ("b", 2), ("b", 3)]
+    session.close()
+
+
 @pytest.mark.parametrize(
     ("order", "expected"),
     [

@@ -162,7 +162,8 @@ TEXTS += [
     *[f"date_format({a}, '{p}')" for a in ("t", "day") for p in ("yyyy-MM-dd HH:mm:ss.SSSSSS", "d/M/yy h:mm a", "EEE, dd MMM", "EEEE MMMM", "D q", "DDD")],
     *[f"to_date({a}, '{p}')" for a, p in (("date_format(t, 'dd.MM.yyyy')", "dd.MM.yyyy"), ("'7 Feb 2021'", "d MMM yyyy"), ("s", "y"))],
     *[f"to_timestamp({a}, '{p}')" for a, p in (("date_format(t, 'yyyyMMdd HHmmss')", "yyyyMMdd HHmmss"), ("'2021-02-07 12:05 AM'", "yyyy-MM-dd hh:mm a"), ("'2021-02-07 1:2:3.45'", "yyyy-MM-dd H:m:s.SS"))],
-    "dayname(t)", "monthname(day)", *[f"next_day(day, '{d}')" for d in ("MO", "TUE", "Sunday")],
+    *[f"to_char({a}, '{p}')" for a in ("i", "n", "d", "w") for p in ("999", "S9,990.99", "$0099.9MI", "9999999999.99PR", "MI9G999", ".99")],
+    "to_char(t, 'dd')", "dayname(t)", "monthname(day)", *[f"next_day(day, '{d}')" for d in ("MO", "TUE", "Sunday")],
     *[f"trim_of({a}, {b})" for a, b in (("s", "'a '"), ("s", "u"))], "ltrim_of(s, u)", "rtrim_of(s, u)",
     *[f"overlay(s, u, {n}, {m})" for n in (-2, 0, 1, 3, 9) for m in (-1, 0, 2)], "overlay(s, 'xy', 2)",
     *[f"substring_index(s, '{d}', {n})" for d in (",", "", "ab") for n in (-2, -1, 0, 1, 2)],
@@ -192,9 +193,9 @@ SPELT = {
 """What Spark spells in another way, and where it is: functions without a name there."""
 NOT_SPARKS = {
     "floor_divide", "list_percentile", "list_percentile_disc", "list_mode", "list_bit_and", "list_bit_or", "list_bit_xor",
-    "list_regression", "list_or_empty", "row_text", "fit", "round_scaled",
+    "list_regression", "list_or_empty", "row_text", "fit", "round_scaled", "age_part", "template_to_char",
 }  # fmt: skip
-"""Python's //, what aggregates are made of, and how DuckDB rounds."""
+"""Python's //, what aggregates are made of, how DuckDB rounds, and what PostgreSQL makes of dates and numbers."""
 
 
 def rows_at_random(count: int) -> list[tuple[Any, ...]]:

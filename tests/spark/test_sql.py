@@ -19,13 +19,21 @@ QUERIES = {
     "sets": "select a, s, grouping(a) g, count(*) n from t group by rollup (a, s)",
     "loop": "with recursive r(a, c) as (select a, c from u union select r.a, u.c from r, u where r.c = u.a) select * from r",
     "first": "select a, b from t qualify row_number() over (partition by a order by b, s) = 1",
+    "pivot": "pivot t on b in (1, 2) using sum(a) group by s",
+    "unpivot": "unpivot (select a, b from t) on a, b",
+    "each": "select a, c, x from u, unnest([a, c]) q(x)",
+    "ages": "select extract(month from age(date '2024-03-31' + cast(a * 40 as int), date '2024-02-29')) m, date_part('year', date '2024-03-31' - cast(b as int)) y "
+    "from t",
 }
 OF_SPARK = {
     "made": "select a % 2 k, median(b) m, string_agg(s, ',') g, sum(distinct b) d, regr_slope(b, a) r, var_pop(b) v, "
     "min_by(a, b) f, count(distinct a, s) c, percentile_disc(0.5) within group (order by s) p from t group by a % 2",
-    "over": "select a, b, median(b) over (partition by s order by a, b) m, bit_or(b) over (partition by s) o from t",
+    "over": "select a, b, median(b) over (partition by s order by a, b) m, bit_or(b) over (partition by s) o, "
+    "max_by(a, b) over (order by a, b, s rows 2 preceding) x, min_by(s, b) over (partition by a) y from t",
     "scalars": "select md5(s) h, format_string('%s:%03d', s, a) f, try_divide(a, b) q, array(a, b)[1] e, sin(a) si, "
-    "cast(a as smallint) sm, cast(a as decimal(38, 2)) > cast(b as decimal(38, 6)) c from t where b <> 0",
+    "cast(a as smallint) sm, cast(a as decimal(38, 2)) > cast(b as decimal(38, 6)) c, to_char(cast(a as decimal(10, 2)), '$9,990.99MI') n, "
+    "template_to_char(a, 'FM000S') p, template_to_char(timestamp_seconds(a * 3000000), 'FMDay, DDth Mon YYYY') w "
+    "from t where b <> 0",
 }
 
 

@@ -68,7 +68,8 @@ def test_distinct_values():
 def test_over_windows():
     calls = [
         "median(b)", "sum(distinct b)", "string_agg(s, ',')", "bit_or(b)", "regr_count(a, b)", "covar_pop(a, b)",
-        "var_pop(b)", "max(distinct b)", "count(distinct b)",
+        "var_pop(b)", "max(distinct b)", "count(distinct b)", "min_by(b * 2, b)", "max_by(s, s) filter (where a > 0)",
+        "any_value(case when b = 3 then a end)",
     ]  # fmt: skip
     whole = ", ".join(f"{c} over (partition by a order by s, b, a) as w{i}" for i, c in enumerate(calls))
     moving = ", ".join(
@@ -92,6 +93,13 @@ def test_correlated_subqueries():
         "set": "select a, (select count(distinct c) + sum(distinct c) from u where u.a = t.a) m from t",
     }
     assert differences(TABLES, queries, history(random.Random(6), batches=3)) == []
+
+
+def test_sparks_flag_passes_over_nulls():
+    asked = "select a, b, s, last_value(b, true) over (order by a, s, b) x, first(b, false) over (order by a, s, b) y from t"
+    meant = asked.replace("b, true)", "b ignore nulls)").replace("first(b, false)", "first_value(b)")
+    judged = {"q": meant.replace("order by a, s, b", "order by a nulls first, s nulls first, b nulls first")}
+    assert differences(TABLES, {"q": asked}, history(random.Random(8)), judged=judged, dialect="spark") == []
 
 
 def test_a_list_of_no_rows_of_a_correlated_subquery_is_empty():
@@ -139,7 +147,8 @@ def test_each_dialect_has_what_it_lists_and_no_more(dialect):
         ("corr(a)", "spark", "`corr` does not take 1 argument"),
         ("bit_and(s)", "spark", "expects a list of whole numbers"),
         ("upper(s) within group (order by a)", "spark", "WITHIN GROUP is for aggregates"),
-        ("min_by(a, b) over (partition by a)", "spark", "the window has the order"),
+        ("first(a, b) over (partition by a)", "spark", "expected TRUE or FALSE for whether NULLs are ignored"),
+        ("first(a order by b) over (partition by a)", "spark", "over a window the order is the window's"),
     ],
 )
 def test_what_is_refused_says_why(text, dialect, reason):

@@ -28,7 +28,7 @@ CALLS = {
     "pi": "pi()", "cbrt": "cbrt(x)", "split_part": "split_part(s, 'x', 2)", "strpos": "strpos(s, 'y')",
     "list_extract": "list_extract([a, b], 2)", "hex": "hex(s)", "contains": "contains(s, 'x')", "quarter": "quarter(d)",
     "hour": "hour(m)", "minute": "minute(m)", "second": "second(m)", "dayofyear": "dayofyear(d)", "last_day": "last_day(d)",
-    "ifnull": "ifnull(a, b)",
+    "ifnull": "ifnull(a, b)", "age": "extract(month from age(m, n))", "date_part": "date_part('doy', d)",
 }  # fmt: skip
 FORMS = [
     "trim(both 'x' from s)", "trim(leading 'xy' from s)", "trim(trailing 'z' from s)", "extract(isodow from d)",
@@ -37,13 +37,14 @@ FORMS = [
     "try_cast(a as varchar)", "cast(d - interval 2 day as date)", "d - interval 2 day",
     "d + interval 1 month", "interval 3 hour + d", "d - interval 1 day < m", "d + interval 1 day = date '2020-01-02'",
     "d - a::int", "m - interval '3' hour", "extract(epoch from m - n) / 60", "extract(quarter from m)",
+    *[f"extract({part} from age({a}, {b}))" for part in ("year", "month", "day", "hour", "minute") for a, b in ("mn", "dm")],
     "round(x)", "round(x, 2)", "round(a / 200, 2)", "round(round(x, 3) * a, 1)", "cast(round(x) as int)",
 ]  # fmt: skip
 
 
 def scalars(dialect):
     return (DIALECTS[dialect].functions or frozenset()) - _AGGREGATES - _IN_ORDER - _OF_BITS - _OF_PAIRS - {
-        "any_value", "count_if", "listagg", "median", "min_by", "max_by", "arg_min", "arg_max",
+        "any_value", "count_if", "listagg", "median", "min_by", "max_by", "arg_min", "arg_max", "to_char",
     }  # fmt: skip
 
 
@@ -122,7 +123,18 @@ def test_functions_that_are_not_listed_are_refused():
         ("extract(century from d)", "postgres", "expected one of"),
         ("round(x, -301)", "duckdb", "a float is rounded to -300 to 300 places"),
         ("cast(round(x, 1) as int)", "duckdb", "another result for a cast"),
-        ("age(m, n)", "postgres", "function `age` is not supported"),
+        ("age(m, n)", "postgres", r"EXTRACT\(YEAR FROM age\(a, b\)\)"),
+        ("extract(year from age(m))", "duckdb", "it changes while its input does not"),
+        ("extract(epoch from age(m, n))", "postgres", "of an age expected one of year, month"),
+        ("extract(year from age(m, n))", "risingwave", "function `age` is not supported"),
+        ("to_char(m, 'YYYY TZ')", "postgres", "`TZ` at 5 is not supported"),
+        ("to_char(a, 'L99')", "postgres", "`L` at 0 is not supported"),
+        ("to_char(m, s)", "postgres", "has to be a literal"),
+        ("to_char(x, '99')", "postgres", "expects a date, a timestamp, an integer or a decimal"),
+        ("to_char(a, '99')", "materialize", "of timestamps"),
+        ("to_char(m, 'FMDD')", "materialize", "FM is PostgreSQL's"),
+        ("to_char(m, 'Month')", "risingwave", "RisingWave has YYYY"),
+        ("to_char(a, 'L99')", "spark", "`L99` at 0 is not supported"),
         ("try_cast(d as int)", "spark", "there is no cast from date to int32"),
         ("format_string('%d', s)", "spark", "%d in '%d' gets string: expected a whole number"),
         ("format_string('%d')", "spark", "asks for 1 values: 0 are given"),
@@ -139,6 +151,31 @@ def test_functions_that_are_not_listed_are_refused():
 def test_what_is_refused_says_why(text, dialect, reason):
     with pytest.raises(SqlError, match=reason):
         flow_of(TABLES, {}).sql(f"select {text} as c from t", dialect)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "expected"),
+    [
+        ("postgres", "to_char(m, 'FMDD Mon YYYY')", "2 Jan 1970"),
+        ("postgres", "to_char(a, 'FM9,999')", "1,234"),
+        ("materialize", "to_char(m, 'Day')", "Friday   "),
+        ("risingwave", "to_char(m, 'YYYY-MM')", "1970-01"),
+        ("spark", "to_char(a, '$9,999.99')", "$1,234.00"),
+        ("spark", "to_char(m, 'yyyy')", "1970"),
+        ("postgres", "date_part('year', m)", 1970.0),
+        ("duckdb", "date_part('year', m)", 1970),
+        ("materialize", "extract(day from age(m, timestamp '1969-12-31'))", 2),
+    ],
+)
+def test_moments_and_numbers_as_text(dialect, text, expected):
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "m": "timestamp"})
+    flow.output("o", flow.sql(f"select {text} as c from t", dialect))
+    with flow.start() as run:
+        run.insert("t", [(1234, dt.datetime(1970, 1, 2))])
+        run.advance()
+        ((found,),) = run.snapshot("o")
+        assert (found, type(found)) == (expected, type(expected))
 
 
 def test_seconds_of_postgres_are_decimals():

@@ -134,6 +134,17 @@ select * from t pivot (sum(a) for b in (1, 2, 3))
 select * from t pivot (sum(a) as x, count(*) as n for b in (1, 2))
 select * from (select a, s from t) pivot (max(a) for s in ('x', 'z'))
 select * from t pivot (count(*) for s in ('x', 'y')) p
+select a, s, grouping_id(a, s) g, count(*) n from t group by cube (a, s)
+pivot t on b in (1, 2, 3) using sum(a)
+pivot t on b in (1, 2) using sum(a) as x, count(*) as n group by s
+pivot (select * from t where a > 1) on s in ('x', 'y')
+select s, x2 + 1 as y from (pivot t on a in (1, 2), s in ('x', 'y') using max(b) group by b) p(b, x1, s, x2, y2)
+with p as (pivot t on a in (1, 2) using min(b) group by s order by s limit 2) select * from p
+select * from t pivot (sum(a) as x for b in (1, 2) s in ('x', 'y') group by a)
+unpivot t on a, b into name n value v
+unpivot (select a, b from t) on a, b
+select * from t unpivot (v for n in (a, b as 'bee')) where v > 1
+select n, count(*) c from t unpivot include nulls (v for n in (a, b)) u group by n
 select distinct exists (select 1 from u where u.a = t.a) c from t order by 1 nulls last limit 1
 select distinct (select max(c) from u where u.a = t.a) + 1 c, s from t order by c nulls first, 2 nulls last limit 2
 """.strip().splitlines()

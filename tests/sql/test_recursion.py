@@ -146,3 +146,60 @@ def test_refused(text, reason):
     with pytest.raises(tm.errors.SqlError, match=reason) as caught:
         answers(text, ([], []))
     assert caught.value.line
+
+
+def test_declared_views_are_the_fixed_points_of_their_sets():
+    text = """
+        DECLARE RECURSIVE VIEW closure(x INT, y INT);
+        CREATE TABLE edges(x INT, y INT);
+        CREATE LOCAL VIEW step(a, b) AS SELECT e.x, closure.y FROM edges e JOIN closure ON e.y = closure.x;
+        CREATE MATERIALIZED VIEW closure AS (SELECT * FROM edges) UNION ALL (SELECT * FROM step);
+        CREATE MATERIALIZED VIEW n AS SELECT x, count(*) AS n FROM closure GROUP BY x;
+        CREATE MATERIALIZED VIEW steps AS SELECT count(*) AS n FROM step;
+    """
+    flow = tm.Dataflow.from_sql(text)
+    with flow.start() as run:
+        run.insert("edges", [(0, 1), (1, 2), (2, 0)])
+        run.advance()
+        assert sorted(run.snapshot("n")) == [(0, 3), (1, 3), (2, 3)]
+        assert list(run.snapshot("steps")) == [(9,)]
+        run.delete("edges", [(2, 0)])
+        run.advance()
+        assert sorted(run.snapshot("closure")) == [(0, 1), (0, 2), (1, 2)]
+
+
+def test_declared_views_read_each_other_in_one_loop():
+    text = """
+        CREATE TABLE e(x INT, y INT);
+        DECLARE RECURSIVE VIEW odd(x INT, y INT);
+        DECLARE RECURSIVE VIEW even(x INT, y INT);
+        CREATE MATERIALIZED VIEW odd AS SELECT x, y FROM e UNION SELECT even.x, e.y FROM even JOIN e ON even.y = e.x;
+        CREATE MATERIALIZED VIEW even AS SELECT odd.x, e.y FROM odd JOIN e ON odd.y = e.x;
+    """
+    flow = tm.Dataflow.from_sql(text)
+    updates = {"e": [((0, 1), 0, 1), ((1, 2), 0, 1), ((2, 3), 0, 1), ((1, 2), 1, -1), ((1, 3), 1, 1), ((3, 0), 2, 1)]}
+    tm.testing.check_equivalent(flow, updates, engines=["reference", "embedded"])
+    with flow.start() as run:
+        run.insert("e", [(0, 1), (1, 2), (2, 3)])
+        run.advance()
+        assert sorted(run.snapshot("odd")) == [(0, 1), (0, 3), (1, 2), (2, 3)]
+        assert sorted(run.snapshot("even")) == [(0, 2), (1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("declare recursive view v(n int); create view w as select 1 as n", "view `v` is declared, and never made"),
+        ("declare recursive view v(n int); declare recursive view v(n int)", "view `v` is declared twice"),
+        (
+            "declare recursive view v(n int); create view v as select 'x' as n",
+            "`n` is declared int32, and its query gives",
+        ),
+        ("declare recursive view v(n int); create view v(m) as select n from v", "are named where it is declared"),
+        ("declare recursive view v; create view v as select 1 as n", "not SQL as it is read here"),
+        ("declare n int", "statement DECLARE is not supported"),
+    ],
+)
+def test_what_is_declared_wrong_is_refused(text, reason):
+    with pytest.raises(tm.errors.SqlError, match=reason):
+        tm.Dataflow().sql(text)

@@ -35,6 +35,7 @@ select a, unnest(l) x from t
 select *, unnest(l) as x from t where a > 1 order by x nulls first, a limit 2
 select x from unnest([1, 2, 2]) q(x)
 select a, x from t, unnest([a, a + 1]) q(x)
+select a, c, x from u left join unnest([a, c]) q(x) on true
 select g from generate_series(1, 3) q(g)
 select * from range(3)
 select a, g from u, generate_series(1, u.c) q(g)

@@ -1,6 +1,7 @@
 """How window calls are kept up to date, where users ask for it and where they do not: what is said, what is refused."""
 
 import re
+from typing import Any
 
 import pytest
 from support.random_windows import TXY, W
@@ -9,7 +10,7 @@ import tidemill as tm
 
 BY_T = tm.Window.order_by("t")
 ENDLESS = W.rows_between(tm.UNBOUNDED, 0)
-LOOK_AT_ALL = {
+LOOK_AT_ALL: dict[str, Any] = {
     "the window has no ORDER BY": tm.sum("x").over(tm.Window.partition_by("k")),
     "IGNORE NULLS by an offset that is another for each row": tm.lag("x", tm.col("t"), ignore_nulls=True).over(W),
     "its frame is the whole partition": tm.sum("x").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED)),

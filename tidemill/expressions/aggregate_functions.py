@@ -10,8 +10,10 @@ import attrs
 from tidemill.errors import SchemaError
 from tidemill.expressions.display import display
 from tidemill.expressions.expr import Expr, call, lit, operand
-from tidemill.expressions.sort_keys import SortKey, sort_keys
-from tidemill.expressions.windows.calls import WindowCall, window_call
+from tidemill.expressions.sort_keys import SortKey, asc, desc, sort_keys
+from tidemill.expressions.windows.calls import window_call
+from tidemill.expressions.windows.frames import UNBOUNDED
+from tidemill.expressions.windows.functions import first_value, last_value
 from tidemill.expressions.windows.specification import Window
 
 DISTINCT: Final = {f"{name}_distinct": name for name in ("count", "sum", "avg", "variance", "stddev")}
@@ -47,24 +49,55 @@ class Aggregate(Expr):
             both = call("and", operand(self.condition), operand(both))
         return attrs.evolve(self, condition=both)
 
-    def over(self, window: Window, *, distinct: bool = False, strategy: str = "auto") -> WindowCall:
+    def over(self, window: Window, *, distinct: bool = False, strategy: str = "auto") -> Expr:
         """Return the call of this aggregate over a window, with ``distinct`` of each of the frame's values once.
 
         An expression for ``select`` and ``with_columns``: for each row the aggregate of the rows of its frame. For
-        ``strategy`` see `WindowFunction.over`.
+        ``strategy`` see `WindowFunction.over`. `min_by` and `max_by` are kept up
+        to date as `min` and `max` are.
         """
         if self.function in DISTINCT:
             return attrs.evolve(self, function=DISTINCT[self.function]).over(window, distinct=True, strategy=strategy)
         name = self.function
         if self.order_by is not None:
-            other = "the list is in the window's order" if name == "list" else f"use tm.{name}_value(...)"
-            msg = f"{name} with order_by= over a window: the window has the order; {other}"
-            raise SchemaError(msg)
+            return self._extreme(window, strategy)
         if distinct and (name == "list" or self.argument is None):
             why = "its values are in an order, in which those that are equal would have no one place"
             msg = f"{name} DISTINCT over a window: " + (why if name == "list" else "it needs an argument")
             raise SchemaError(msg)
         return window_call(self, name, window, strategy, distinct=distinct)
+
+    def _extreme(self, window: Window, strategy: str) -> Expr:
+        """Return the value in the least or greatest struct of the order, the hash that breaks ties, and the value."""
+        keys, name = self.order_by or (), self.function
+        if name != "list" and window.frame.whole:
+            return self._of_partition(window, strategy)
+        if name == "list" or len(keys) > 1 or keys[0].text is not None or keys[0].nulls_first is keys[0].descending:
+            other = "the list is in the window's order" if name == "list" else f"use tm.{name}_value(...), or tm.min_by"
+            msg = f"{name} with order_by= over a window: the window has the order; {other}"
+            raise SchemaError(msg)
+        (key,) = keys
+        tie = -HashOfRow() if key.descending else HashOfRow()
+        value = {"by": operand(_as_given(key.expression)), "tie": tie, "value": operand(_as_given(self.argument))}
+        whole = call("named_struct", *(part for pair in value.items() for part in pair))
+        function = "min" if (name == "first") is not key.descending else "max"
+        return window_call(Aggregate(function, whole, self.condition), function, window, strategy).field("value")
+
+    def _of_partition(self, window: Window, strategy: str) -> Expr:
+        """Return the value in the partition's first row, or last, in this order and not the window's: without structs.
+
+        Rows that take no part are at the other end, with NULL.
+        """
+        keys, value, is_first = self.order_by or (), operand(_as_given(self.argument)), self.function == "first"
+        if self.condition is not None:
+            condition = operand(_as_given(self.condition))
+            value = call("case", condition, value, None)
+            apart = call("case", condition, 0, 1)
+            keys = (asc(apart) if is_first else desc(apart), *keys)
+        function = (first_value if is_first else last_value)(value)
+        return window_call(
+            function, function.function, window.order_by(*keys).rows_between(UNBOUNDED, UNBOUNDED), strategy
+        )
 
     @property
     def _operands(self) -> tuple[Expr | str | None, ...]:
@@ -89,6 +122,22 @@ class Aggregate(Expr):
             keys = ", ".join(f"{display(_as_given(k.expression))}{k.direction}" for k in self.order_by)
             text = f"{self.function.upper()}({argument} ORDER BY {keys})"
         return text if self.condition is None else f"{text} FILTER (WHERE {display(self.condition)})"
+
+
+@attrs.frozen(eq=False, repr=False)
+class HashOfRow(Expr):
+    """The hash that breaks ties: over which columns, the rows of the window say that it is bound to."""
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return ()
+
+    @property
+    def label(self) -> Hashable:
+        return None
+
+    def __repr__(self) -> str:
+        return "HASH"
 
 
 def _as_given(value: Any) -> Expr | str:

@@ -30,6 +30,7 @@ _OF_VALUES: Final[dict[str, Callable[..., WindowFunction]]] = {
 _RANKINGS: Final[dict[str, Callable[..., WindowFunction]]] = {name: getattr(functions, name) for name in RANKINGS}
 WINDOW_FUNCTIONS: Final = frozenset((*_RANKINGS, *_OF_VALUES))
 """Names of functions in SQL, in small letters, that with OVER are no aggregates."""
+_TAKE_A_FLAG: Final = ("first_value", "first", "any_value", "last_value", "last")
 _CURRENT_ROW: Final = "CURRENT ROW"
 
 
@@ -52,6 +53,7 @@ def window_call(node: exp.Window, parser: Parser) -> Expr:
 
 def _function(name: str, called: exp.Anonymous, parser: Parser, *, ignore_nulls: bool) -> WindowFunction:
     given = list(called.expressions)
+    ignore_nulls = ignore_nulls or name == "any_value"
     for place, argument in enumerate(given):  # it stands behind the last, or behind the value
         given[place], inside = _without_nulls(argument)
         ignore_nulls = ignore_nulls or inside
@@ -60,6 +62,11 @@ def _function(name: str, called: exp.Anonymous, parser: Parser, *, ignore_nulls:
             why = f": over a window the order is the window's: write {name.upper()}({text}) OVER (... ORDER BY ...)"
             raise parser.unsupported(called, why)
     arguments = [parser.expression(a) for a in given]
+    if name in _TAKE_A_FLAG and len(arguments) == 2:  # noqa: PLR2004 - the value, and Spark's isIgnoreNull
+        flag = resolve(arguments.pop())
+        if not isinstance(flag, Literal) or not isinstance(flag.value, bool):
+            raise parser.unsupported(called, ": expected TRUE or FALSE for whether NULLs are ignored")
+        ignore_nulls = ignore_nulls or flag.value
     try:
         if name in _RANKINGS:
             made = _RANKINGS[name](*arguments)

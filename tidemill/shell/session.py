@@ -25,8 +25,9 @@ from tidemill.sql.dialects import Dialect, dialect_named
 from tidemill.sql.syntax import parse
 
 _CHANGES: Final = {"INSERT": inserted, "UPDATE": updated, "DELETE": deleted, "MERGE": merged}
+_QUERIES: Final = ("SELECT", "WITH", "VALUES", "PIVOT", "UNPIVOT")
 _KNOWN: Final = (
-    "SELECT", "WITH", "VALUES", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "SUBSCRIBE",
+    *_QUERIES, "CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "SUBSCRIBE",
     "UNSUBSCRIBE", "EXPLAIN", "SHOW", "DESCRIBE", "BEGIN", "START", "COMMIT", "ROLLBACK",
 )  # fmt: skip
 
@@ -105,7 +106,7 @@ class SqlSession:
     def statement(self, statement: Words) -> Iterator[Answer]:
         """Do what one statement says."""
         first = statement.word(0)
-        if first in ("SELECT", "WITH", "VALUES", "("):
+        if first in (*_QUERIES, "("):
             yield Answer(table=self._query(statement))
         elif first in _CHANGES:
             yield from self._changed(first, statement)
@@ -372,7 +373,7 @@ class SqlSession:
     def subscribe(self, statement: Words) -> Iterator[Answer]:
         """Give a view's rows, and from now on what changes in it; a query becomes a view of its own."""
         rest = statement[1 + (statement.word(1) == "TO") : len(statement)]
-        if rest.word(0) in ("(", "SELECT", "WITH", "VALUES"):
+        if rest.word(0) in ("(", *_QUERIES):
             number = 1
             while self._key(f"subscription_{number}") in self.definitions:
                 number += 1

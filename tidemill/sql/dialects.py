@@ -69,15 +69,17 @@ _COMMON: Final = _AGGREGATES | {
     "md5", "sin", "cos", "tan", "cot", "atan", "atan2", "degrees", "radians", "pi", "cbrt", "split_part", "strpos",
 }  # fmt: skip
 """Functions that mean the same in PostgreSQL and DuckDB as here, for the arguments that are let through."""
-_LIKE_POSTGRES: Final = _COMMON - {"year", "month", "day"}
+_LIKE_POSTGRES: Final = _COMMON - {"year", "month", "day"} | {"to_char", "date_part"}
 _RISINGWAVE: Final = _LIKE_POSTGRES | _OF_BITS | _IN_ORDER
-_POSTGRES: Final = _RISINGWAVE | _OF_PAIRS | {"any_value"}
+_MATERIALIZE: Final = _LIKE_POSTGRES | {"age"}
+_POSTGRES: Final = _RISINGWAVE | _OF_PAIRS | {"any_value", "age"}
 _DUCKDB: Final = _COMMON | _OF_BITS | _IN_ORDER | _OF_PAIRS | {
     "list_extract", "hex", "contains", "quarter", "hour", "minute", "second", "dayofyear", "last_day", "ifnull",
-    "any_value", "count_if", "listagg", "median", "min_by", "max_by", "arg_min", "arg_max",
+    "age", "date_part", "any_value", "count_if", "listagg", "median", "min_by", "max_by", "arg_min", "arg_max",
 }  # fmt: skip
 _MEANT: Final = {"array_agg": "#list", "list": "#list", "strpos": "instr"}
 """Lists of all values are NULL where there are none; other names."""
+_MEANT_IN_POSTGRES: Final = _MEANT | {"to_char": "template_to_char"}
 _MEANT_IN_DUCKDB: Final = _MEANT | {
     "arg_min": "#min_by", "min_by": "#min_by", "arg_max": "#max_by", "max_by": "#max_by",
     "list_extract": "try_element_at",
@@ -97,9 +99,14 @@ DIALECTS: Final = {
     ),
     **{
         name: Dialect(
-            name, folds=True, whole_division=True, aliases_in_having=False, functions=functions, instead=_MEANT
+            name,
+            folds=True,
+            whole_division=True,
+            aliases_in_having=False,
+            functions=functions,
+            instead=_MEANT_IN_POSTGRES,
         )
-        for name, functions in (("postgres", _POSTGRES), ("materialize", _LIKE_POSTGRES), ("risingwave", _RISINGWAVE))
+        for name, functions in (("postgres", _POSTGRES), ("materialize", _MATERIALIZE), ("risingwave", _RISINGWAVE))
     },
 }
 

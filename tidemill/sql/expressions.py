@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import decimal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -17,7 +16,6 @@ from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.expr import Call, Cast, Expr, Literal, lit
 from tidemill.expressions.functions import FUNCTIONS, NULL
-from tidemill.expressions.functions.dates import extract
 from tidemill.expressions.functions.operators import MIRRORED, OPPOSITE
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.intervals import Interval
@@ -26,11 +24,11 @@ from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules, narrowed
 from tidemill.expressions.sql_windows import window_call
 from tidemill.expressions.structure import resolve
-from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT64, INTERVAL, STRING, TIMESTAMP, TIMESTAMPTZ, DType
-from tidemill.expressions.types import decimal_type as decimal_of
+from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT64, STRING, TIMESTAMP, DType
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall
+from tidemill.sql import moments
 from tidemill.sql.dialects import Dialect
 from tidemill.sql.scopes import Names, Relation, Scope
 from tidemill.sql.trees import Sub, mapped
@@ -115,7 +113,7 @@ class Expressions(ExpressionParser):
         """Return what a call stands for, if the dialect has it with the library's meaning."""
         self.names.source.only(node, "this", "expressions")
         name = name or node.name.lower()
-        if name == GROUPING:
+        if name == GROUPING or (name == "grouping_id" and not self.dialect.folds):
             if not node.expressions:
                 raise self.unsupported(node, ": GROUPING takes expressions of GROUP BY")
             return Call(GROUPING, tuple(map(self.expression, node.expressions)))
@@ -128,8 +126,8 @@ class Expressions(ExpressionParser):
             raise self.names.error(node, f"function `{name}` is not supported in dialect {self.dialect.name}", hint)
         if why := self._differs(name, node.expressions, within):
             raise self.unsupported(node, why)
-        if name == "round" and self.dialect.functions is not None:
-            return self._rounded(node)
+        if self.dialect.functions is not None and name in self._own:
+            return self._own[name](node)
         if name == "concat" and self.dialect.functions is not None:  # which passes over NULL, as || does not
             given = [self.expression(a) for a in node.expressions]
             if not any(self.type_of(a, node).is_nested for a in given):
@@ -161,7 +159,16 @@ class Expressions(ExpressionParser):
             return _NULL_LAST
         if name in ("greatest", "least") and any(isinstance(a, exp.Null) for a in given):
             return ": a bare NULL has no type"
-        return ""
+        return moments.template_differs(self, given) if name == "to_char" else ""
+
+    @property
+    def _own(self) -> dict[str, Callable[[exp.Anonymous], Expr]]:
+        """Functions that are read here, but in Spark's dialect."""
+        return {
+            "round": self._rounded,
+            "age": lambda node: moments.age(self, node),
+            "date_part": lambda node: moments.date_part(self, node),
+        }
 
     def _rounded(self, node: exp.Anonymous) -> Expr:
         """Return a rounded number: DuckDB rounds what a float is, and not how it prints."""
@@ -182,31 +189,7 @@ class Expressions(ExpressionParser):
 
     def extract(self, node: exp.Extract) -> Expr:
         """Return a part of a date; those that dialects count differently are refused."""
-        part, moment = node.name.lower(), node.expression
-        if self.dialect.functions is None:
-            return super().extract(node)
-        if part == "epoch":
-            return self._seconds(moment)
-        if self.type_of(self.expression(moment), moment) == INTERVAL:
-            raise self.unsupported(node, ": hours of an interval may be more than a day's there")
-        if part in _PARTS:
-            return super().extract(node)
-        if part not in _OTHER_PARTS:
-            raise self.unsupported(node, f": expected one of {', '.join(sorted({*_PARTS, *_OTHER_PARTS, 'epoch'}))}")
-        return _OTHER_PARTS[part](self.expression(moment))
-
-    def _seconds(self, moment: exp.Expression) -> Expr:
-        """Return the seconds since 1970, or between two timestamps: a float64, in PostgreSQL's family a decimal."""
-        inner = _bare(moment)
-        apart = isinstance(inner, exp.Sub) and not inner.args.get("negate")
-        of = [self.expression(m) for m in ((inner.this, inner.expression) if apart else (moment,))]
-        if apart and any(self.type_of(m, inner) not in (TIMESTAMP, TIMESTAMPTZ, NULL) for m in of):
-            raise self.unsupported(moment, ": EXTRACT(EPOCH FROM a - b) is of two timestamps: cast dates")
-        micros = [Call("unix_micros", (m,)) for m in of]
-        found = micros[0] - micros[1] if apart else micros[0]
-        if self.dialect.float_division:
-            return found / 1e6
-        return Cast(Cast(found, decimal_of(19)) * lit(decimal.Decimal("0.000001")), decimal_of(20, 6))
+        return super().extract(node) if self.dialect.functions is None else moments.extracted(self, node)
 
     def sum(self, node: exp.Add) -> Expr:
         """Return an addition."""
@@ -420,13 +403,6 @@ class Expressions(ExpressionParser):
 
 _EXTREMES: Final = frozenset(("min", "max", "greatest", "least"))
 _NULL_LAST: Final = ": in lists and structs NULL is last there: compare what they hold"
-_OTHER_PARTS: Final[dict[str, Callable[[Expr], Expr]]] = {
-    "isodow": lambda moment: extract("dow_iso", moment),
-    "dow": lambda moment: extract("dow", moment) - 1,
-    "isoyear": lambda moment: extract("yearofweek", moment),
-}
-"""Parts of dates that PostgreSQL and DuckDB have, and Spark by other names or numbers."""
-_PARTS: Final = frozenset(("year", "month", "day", "quarter", "week", "hour", "minute", "doy"))
 
 
 def _is_positive(node: exp.Expression) -> bool:

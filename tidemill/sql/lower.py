@@ -159,7 +159,8 @@ class Lowering:
         given = self.computed(rows, arguments)
         names = [given.at[n] for n, _, _ in arguments]
         some = given.collection
-        missing = [col(n).is_null() for n in names if some.schema.field(n).nullable]
+        may_be_null = [n for n in names if some.schema.field(n).nullable and not node.function.takes_null]
+        missing = [col(n).is_null() for n in may_be_null]
         if missing:
             some = some.filter(*(~m for m in missing))
         taken = list(dict.fromkeys(kept.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 from sqlglot import exp
 
 from tidemill.expressions.expr import Column, Expr
@@ -82,6 +83,44 @@ def mutual_recursion(queries: Any, node: exp.With, scope: Scope | None) -> Any:
         _closed(names, value, cte)
         block.bindings.append(Binding(name=key, fields=fields, value=value))
     return inner
+
+
+@attrs.frozen(eq=False)
+class Declared:
+    """Views that DECLARE RECURSIVE VIEW names, until all of them are made; others between them may read them."""
+
+    aliases: dict[str, exp.TableAlias] = attrs.field(factory=dict)
+    created: list[tuple[str, exp.Create]] = attrs.field(factory=list)
+
+    @property
+    def waits(self) -> bool:
+        """Whether some of them are still to be made."""
+        return not set(self.aliases) <= {key for key, _ in self.created}
+
+    def relations(self, queries: Any) -> list[tuple[exp.Create, Relation | None]]:
+        """Return the declared views with their rows, each of them once, and the others, which may be made then."""
+        others = [_named(create) for key, create in self.created if key not in self.aliases]
+        bindings = []
+        for key, create in self.created:
+            if key in self.aliases:
+                rows = exp.Subquery(this=create.expression.copy())
+                query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=rows), distinct=exp.Distinct())
+                if others:
+                    query.set("with_", exp.With(expressions=[o.copy() for o in others]))
+                bindings.append(exp.CTE(this=query, alias=self.aliases[key]))
+        with_ = exp.With(expressions=bindings, recursive=True)
+        with_.meta[LIMITS] = {}
+        made = mutual_recursion(queries, with_, None)
+        return [(c, made.environment[key]() if key in self.aliases else None) for key, c in self.created]
+
+
+def _named(create: exp.Create) -> exp.CTE:
+    """Return a view as WITH has it."""
+    target, columns = create.this, []
+    if isinstance(target, exp.Schema):
+        target, columns = target.this, [c.this if isinstance(c, exp.ColumnDef) else c for c in target.expressions]
+    alias = exp.TableAlias(this=target.this.copy(), columns=[c.copy() for c in columns])
+    return exp.CTE(this=create.expression.copy(), alias=alias)
 
 
 def _closed(names: Names, value: Node, node: exp.Expression) -> None:

@@ -30,6 +30,7 @@ from tidemill.sql.expressions import Expressions
 from tidemill.sql.lower import Lowering
 from tidemill.sql.plan import Get, Named, Node, Project
 from tidemill.sql.queries import Queries
+from tidemill.sql.recursion import Declared
 from tidemill.sql.rewrite import Rewriter
 from tidemill.sql.scopes import Names, Relation, Visible, shown
 from tidemill.sql.syntax import Source, parse, start_of
@@ -128,6 +129,7 @@ class _Script:
         self.plans: list[tuple[str, Node]] = []
         self.environment: dict[str, Callable[[], Relation]] = {}
         self.views: dict[str, Collection] = {}
+        self.declared_views = Declared()
         self.order: list[SortKey] | None = None
         """How a query's rows sort, if that is asked for."""
         for name, collection in graph_tables(flow).items():
@@ -154,6 +156,11 @@ class _Script:
         for statement in self.statements:
             with self.placed(statement):
                 self.statement(statement)
+        if self.declared_views.aliases:
+            missing = next(
+                a for k, a in self.declared_views.aliases.items() if k not in dict(self.declared_views.created)
+            )
+            raise self.names.error(missing, f"view `{missing.this.name}` is declared, and never made")
         return self.views
 
     def placed(self, node: exp.Expression) -> AbstractContextManager[None]:
@@ -166,9 +173,15 @@ class _Script:
         """Do what a statement of a script says."""
         if isinstance(node, QUERIES):
             raise self.names.error(node, "a query in a script has no name", "write CREATE VIEW name AS before it")
+        alias = node.expressions[0] if isinstance(node, exp.Declare) else None
+        if isinstance(alias, exp.TableAlias):
+            if self.dialect.key(alias.this) in self.declared_views.aliases:
+                raise self.names.error(node, f"view `{alias.this.name}` is declared twice")
+            self.declared_views.aliases[self.dialect.key(alias.this)] = alias
+            return
         if not isinstance(node, exp.Create):
             word = node.this if isinstance(node, exp.Command) else type(node).__name__
-            hint = "a script has CREATE TABLE, CREATE VIEW and CREATE MATERIALIZED VIEW"
+            hint = "a script has CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW and DECLARE RECURSIVE VIEW"
             raise SqlError(
                 f"statement {str(word).upper()} is not supported", self.source.text, start_of(node), hint=hint
             )
@@ -177,23 +190,50 @@ class _Script:
         if kind == "TABLE" and node.expression is None:
             self.create_table(node)
         elif kind == "VIEW" and node.expression is not None:
-            self.create_view(node)
+            self.create_views(node)
         else:
             instead = "give the view another word: CREATE VIEW" if kind == "TABLE" else None
             raise self.names.error(node, f"CREATE {kind} of this form is not supported", instead)
 
-    def create_view(self, node: exp.Create) -> None:
+    def create_views(self, node: exp.Create) -> None:
+        """Make a view; of those that were declared as recursive, all at once, when the last one comes."""
+        declared = self.declared_views
+        if not declared.aliases:
+            self.create_view(node)
+            return
+        if (
+            isinstance(node.this, exp.Schema)
+            and self.dialect.key_of(self.dotted(self.target(node))) in declared.aliases
+        ):
+            raise self.names.error(node, "the columns of a declared view are named where it is declared")
+        declared.created.append((self.dialect.key_of(self.dotted(self.target(node))), node))
+        if declared.waits:
+            return
+        self.declared_views = Declared()
+        queries = Queries(self.names, dict(self.environment))
+        rewriter, found = Rewriter(self.names), declared.relations(queries)
+        several = [(c, *self.planned(c, r, rewriter, self.dotted(self.target(c)))) for c, r in found if r is not None]
+        lowering = Lowering(self.flow, self.names, [plan for _, plan, _ in several])
+        for create, plan, names in several:
+            self.create_view(create, self.lowered(lowering, plan, names, create))
+        for create, relation in found:
+            if relation is None:
+                self.create_view(create)
+
+    def target(self, node: exp.Create) -> Any:
+        """Return the name that a statement gives."""
+        return node.this.this if isinstance(node.this, exp.Schema) else node.this
+
+    def create_view(self, node: exp.Create, made: Collection | None = None) -> None:
         """Make a view, and of a materialized one an output."""
         properties = node.args["properties"].expressions if node.args.get("properties") else []
         for one in properties:
             if not isinstance(one, exp.MaterializedProperty):
                 raise self.names.error(node, f"CREATE VIEW with `{one.sql()}` is not supported")
-        target, columns = node.this, []
-        if isinstance(target, exp.Schema):
-            target, columns = target.this, list(target.expressions)
+        target, columns = self.target(node), list(node.this.expressions) if isinstance(node.this, exp.Schema) else []
         name = self.named(target)
         given = [c.this if isinstance(c, exp.ColumnDef) else c for c in columns]
-        self.views[name] = made = self.collection(name, node.expression, given)
+        self.views[name] = made = self.collection(name, node.expression, given) if made is None else made
         self.add(name, made)
         if properties:
             try:
@@ -317,6 +357,18 @@ class _Script:
     def collection(self, name: str, node: exp.Expression, renamed: list[exp.Identifier] | None = None) -> Collection:
         """Return what a query gives, under the names that it selects."""
         relation = _bound(Queries(self.names, dict(self.environment)), node)
+        plan, names = self.planned(node, relation, Rewriter(self.names), name, renamed)
+        return self.lowered(Lowering(self.flow, self.names, [plan]), plan, names, node)
+
+    def planned(
+        self,
+        node: exp.Expression,
+        relation: Relation,
+        rewriter: Rewriter,
+        name: str = "",
+        renamed: list[exp.Identifier] | None = None,
+    ) -> tuple[Node, list[str]]:
+        """Return the plan of a query, and the names of what it selects."""
         names = [c.name for c in relation.columns]
         if renamed:
             if len(renamed) != len(names):
@@ -337,11 +389,14 @@ class _Script:
             for i in range(len(relation.order)):
                 names.append(unused_name(f"__order_{i}", names))
         named = tuple(self.selected(value, n, node) for n, value in zip(names, values, strict=True))
-        plan: Node = Project(input=relation.plan, named=named)
-        plan = Rewriter(self.names).plan(plan)
+        plan = rewriter.plan(Project(input=relation.plan, named=named))
         self.plans.append((name, plan))
+        return plan, names
+
+    def lowered(self, lowering: Lowering, plan: Node, names: list[str], node: exp.Expression) -> Collection:
+        """Return what a plan gives."""
         try:
-            rows = Lowering(self.flow, self.names, [plan]).rows(plan)
+            rows = lowering.rows(plan)
         except (SchemaError, GraphError) as error:
             if self.flow.graph.frozen:  # which is no fault of the text
                 raise

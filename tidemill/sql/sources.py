@@ -9,19 +9,18 @@ import attrs
 from sqlglot import exp
 
 from tidemill.errors import did_you_mean
-from tidemill.expressions.aggregate_functions import Aggregate, count
-from tidemill.expressions.expr import Call, Column, Expr, lit
+from tidemill.expressions.aggregate_functions import Aggregate
+from tidemill.expressions.expr import Call, Column, Expr
 from tidemill.expressions.sort_keys import SortKey
 from tidemill.expressions.types import INT32
 from tidemill.expressions.windows.calls import WindowCall
-from tidemill.sql import tables
-from tidemill.sql.decorrelate import COUNTS
+from tidemill.sql import pivots, tables
 from tidemill.sql.expressions import Expressions
-from tidemill.sql.plan import Filter, Group, Join, Named, Node, Project, TopK, Values, free, read
+from tidemill.sql.plan import Filter, Join, Node, Project, TopK, Values, free, read
 from tidemill.sql.scopes import Item, Names, Relation, Scope, Visible
 from tidemill.sql.subqueries import filtered_by, joined, joined_laterally, resolved, swapped
 from tidemill.sql.syntax import COMMA
-from tidemill.sql.trees import is_null, renamed, subqueries, walked
+from tidemill.sql.trees import renamed, subqueries, walked
 
 Environment = Mapping[str, Callable[[], Relation]]
 """What tables' names mean: each gives the relation anew."""
@@ -78,7 +77,9 @@ class Sources:
     def _with_joins(self, node: Any, left: Item | None = None) -> Item:
         found = self._one(node, left)
         for pivot in node.args.get("pivots") or ():
-            found = self._pivoted(found, pivot)
+            parser = Expressions(self.names, Scope(found, self.parent), self.query)
+            made = pivots.unpivoted if pivot.args.get("unpivot") else pivots.pivoted
+            found = self._aliased(made(self.names, parser, found, pivot), pivot.args.get("alias"), None)
         for join in node.args.get("joins") or ():
             found = self._join(found, join)
         return found
@@ -100,49 +101,6 @@ class Sources:
         if isinstance(node, exp.Values):
             return self._aliased(self.query(node, self.parent), node.args.get("alias"), None)
         raise self.names.error(node, f"{type(node).__name__.upper()} in FROM is not supported")
-
-    def _pivoted(self, item: Item, node: exp.Pivot) -> Item:
-        """Return rows of groups with aggregates of each of some values of a column as columns."""
-        names = self.names
-        names.source.only(
-            node, "expressions", "fields", "alias", "columns", "identify_pivot_strings", "prefixed_pivot_columns",
-            "pivot_column_naming",
-        )  # fmt: skip
-        if len(node.args.get("fields") or ()) != 1 or not isinstance(node.args["fields"][0], exp.In):
-            raise names.error(node, "PIVOT is by values of one column that are written out: FOR column IN (...)")
-        parser = Expressions(names, Scope(item, self.parent), self.query)
-        within = node.args["fields"][0]
-        column, used = parser.expression(within.this), set(read([parser.expression(within.this)]))
-        named: list[Named] = []
-        visible: list[Visible] = []
-        is_spark = names.dialect.name == "spark"
-        for value in within.expressions:
-            aliased = isinstance(value, exp.PivotAlias)
-            given = parser.expression(value.this if aliased else value)
-            by = value.args["alias"].name if aliased else value.name or names.source.written(value)
-            is_value = names.condition(column.is_null() if is_null(given) else column == given, value, "PIVOT")
-            for one in node.expressions:
-                made = parser.expression(one.this if isinstance(one, exp.Alias) else one)
-                if not isinstance(made, Aggregate):
-                    raise names.error(one, "PIVOT takes aggregates")
-                used |= read([made])
-                condition = is_value if made.condition is None else made.condition & is_value
-                field, aggregate = names.aggregate(attrs.evolve(made, condition=condition), one)
-                named.append((field, aggregate))
-                last = one.args["alias"].name if isinstance(one, exp.Alias) else names.source.written(one)
-                is_plain = len(node.expressions) == 1 and (is_spark or not isinstance(one, exp.Alias))
-                shown = by if is_plain else f"{by}_{last}"
-                result: Expr = Column(field.name)
-                if is_spark and made.function in COUNTS:  # which counts nothing where there is no row
-                    some = names.aggregate(count().filter(is_value), one)
-                    named.append(some)
-                    result = Call("case", (Column(some[0].name) > 0, result, lit(None)))
-                visible.append(Visible(shown, names.dialect.key_of(shown), result))
-        kept = [c for c in item.star if isinstance(c.expr, Column) and c.expr.name not in used]
-        keys = tuple((names.again(names.fields[c.expr.name]), c.expr) for c in kept)  # type: ignore[attr-defined]
-        group = Group(input=item.plan, keys=keys, aggregates=tuple(named))
-        of_key = [Visible(c.name, c.key, Column(f.name)) for c, (f, _) in zip(kept, keys, strict=True)]
-        return self._aliased(Relation(group, (*of_key, *visible)), node.args.get("alias"), None)
 
     # -- table functions ----------------------------------------------------------------------------------------------
 

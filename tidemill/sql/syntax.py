@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 import attrs
 from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect as Grammar
+from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from tidemill.errors import SqlError
@@ -132,9 +133,13 @@ class _Strict:
     _index: int
     _curr: Any
     _prev: Any
+    _next: Any
     _parse_column: Callable[..., Any]
     _match: Callable[..., Any]
     _match_text_seq: Callable[..., Any]
+    _match_set: Callable[..., Any]
+    _parse_query_modifiers: Callable[..., Any]
+    dialect: Any
     _retreat: Callable[[int], None]
     _parse_id_var: Callable[..., Any]
     _parse_number: Callable[[], Any]
@@ -161,7 +166,20 @@ class _Strict:
         return node
 
     def _parse_statement(self) -> Any:
-        return self._spanned(super()._parse_statement)  # type: ignore[misc]
+        rule = self._declared if self._match_text_seq("DECLARE", "RECURSIVE", "VIEW") else super()._parse_statement  # type: ignore[misc]
+        return self._spanned(rule)
+
+    def _declared(self) -> Any:
+        """Take what follows DECLARE RECURSIVE VIEW: a name, and columns with their types."""
+        alias = self._named_columns()
+        if alias is None:
+            self.raise_error("expected a name, and columns with their types")
+        return exp.Declare(expressions=[alias])
+
+    def _parse_create(self) -> Any:
+        if self._next is not None and self._next.text.upper() == "VIEW":
+            self._match_text_seq("LOCAL")
+        return super()._parse_create()  # type: ignore[misc]
 
     def _parse_types(self, *args: Any, **options: Any) -> Any:
         rule = super()._parse_types  # type: ignore[misc]
@@ -198,8 +216,28 @@ class _Strict:
             self.raise_error("nothing stands beside a comma", self._curr or self._prev)
         return node
 
+    def _parse_simplified_pivot(self, is_unpivot: bool | None = None) -> Any:
+        """Take DuckDB's PIVOT or UNPIVOT as a query: SELECT * of a table with one of them behind it."""
+        node = super()._parse_simplified_pivot(is_unpivot)  # type: ignore[misc]
+        if not isinstance(self.dialect, DuckDB):
+            self.raise_error("PIVOT without SELECT is DuckDB's")
+        on, fields = node.expressions or [], list(node.expressions or [])
+        aggregates = node.args.get("using") or [exp.Anonymous(this="count", expressions=[exp.Star()])]
+        if is_unpivot:
+            into = node.args.get("into") or exp.UnpivotColumns()
+            name = into.this or exp.Column(this=exp.to_identifier("name"))
+            aggregates = into.expressions or [exp.Column(this=exp.to_identifier("value"))]
+            fields = [exp.In(this=name, expressions=on)]
+        made = exp.Pivot(expressions=aggregates, fields=fields, unpivot=is_unpivot, group=node.args.get("group"))
+        node.this.append("pivots", made)
+        select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=node.this))
+        return self._parse_query_modifiers(select)
+
     def _parse_select(self, *args: Any, **options: Any) -> Any:
         rule = super()._parse_select  # type: ignore[misc]
+        if isinstance(self.dialect, DuckDB) and self._match_set((TokenType.PIVOT, TokenType.UNPIVOT)):
+            is_unpivot = self._prev.token_type == TokenType.UNPIVOT
+            return self._spanned(lambda: self._parse_simplified_pivot(is_unpivot))
         node = self._spanned(lambda: rule(*args, **options))
         if isinstance(node, exp.Select) and self._match_text_seq("EMIT", "ON", "WINDOW", "CLOSE"):
             node.meta[ON_CLOSE] = True
@@ -250,14 +288,18 @@ class _Strict:
         return made
 
     def _binding(self) -> exp.CTE | None:
-        name = self._parse_id_var()
-        if name is None:
+        alias = self._named_columns()
+        if alias is None:
             return None
-        columns = self._parse_wrapped_csv(self._binding_column)
         if not self._match(TokenType.ALIAS):
             self.raise_error("expected AS and the binding's query")
-        this = self._parse_wrapped(self._parse_statement)
-        return exp.CTE(this=this, alias=exp.TableAlias(this=name, columns=columns))
+        return exp.CTE(this=self._parse_wrapped(self._parse_statement), alias=alias)
+
+    def _named_columns(self) -> exp.TableAlias | None:
+        """Take a name, and columns with their types in parentheses."""
+        name = self._parse_id_var()
+        columns = None if name is None else self._parse_wrapped_csv(self._binding_column)
+        return None if name is None else exp.TableAlias(this=name, columns=columns)
 
     def _binding_column(self) -> exp.ColumnDef | None:
         name = self._parse_id_var()

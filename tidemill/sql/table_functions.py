@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -25,6 +25,8 @@ class Numbered(TableFunction):
     """Those of the columns: of the place, if it is asked for, and of the value."""
     first: int | None = None
     """The number of the first place."""
+    takes_null: ClassVar[bool] = False
+    """Whether an argument may be NULL; else there are no rows for one that is."""
 
     @property
     def name(self) -> str:
@@ -66,6 +68,8 @@ class Elements(Numbered):
 @attrs.frozen
 class Each(Numbered):
     """Each of the arguments."""
+
+    takes_null: ClassVar[bool] = True
 
     def rows(self, *arguments: Any) -> Iterable[Row]:
         return self.numbered(arguments)

@@ -96,19 +96,23 @@ def _unnested(  # noqa: PLR0917 - a call, and how it counts
         return attrs.evolve(_series(names, parser, one, one.name.lower(), first), names=shown)
     is_written = isinstance(one, exp.Array) or (isinstance(one, exp.Anonymous) and one.name.lower() == "array")
     if is_written and one.expressions:
-        values = [parser.expression(e) for e in one.expressions]
-        types = [names.type_of(v, one) for v in values]
-        dtype = common_type(types)
-        if dtype is None or dtype == NULL or dtype.is_list:
-            said = " and ".join(dict.fromkeys(map(str, types)))
-            raise names.error(one, f"values of types {said} in one list", "cast one of them")
-        cast = tuple(v if t == dtype else v.cast(dtype) for v, t in zip(values, types, strict=True))
-        return _made(Each, cast, shown, dtype, first)
+        return each(names, one, [parser.expression(e) for e in one.expressions], shown, first)
     value = parser.expression(one)
     dtype = names.type_of(value, one)
     if dtype.element is None:
         raise names.error(one, f"{plain.upper()} of {dtype}: expected a list")
     return attrs.evolve(_made(Elements, (value,), shown, dtype.element, first), nothing=Call("size", (value,)) == 0)
+
+
+def each(names: Names, node: Any, values: Sequence[Expr], shown: Sequence[str], first: int | None) -> MadeTable:
+    """Return what gives each of some values, which get one type, a row; with their places from a first number on."""
+    types = [names.type_of(v, node) for v in values]
+    dtype = common_type(types)
+    if dtype is None or dtype == NULL or dtype.is_list:
+        said = " and ".join(dict.fromkeys(map(str, types)))
+        raise names.error(node, f"values of types {said} in one list", "cast one of them")
+    cast = tuple(v if t == dtype else v.cast(dtype) for v, t in zip(values, types, strict=True))
+    return _made(Each, cast, shown, dtype, first)
 
 
 def _made(kind: Any, arguments: tuple[Expr, ...], shown: Sequence[str], dtype: DType, first: int | None) -> MadeTable:

@@ -1,5 +1,7 @@
 """Passes over windows, where what users write comes close to what the passes add."""
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -155,7 +157,7 @@ def test_many_first_rows_are_no_limit_where_partitions_are_kept_in_their_order(r
 
 K = tm.Window.partition_by("k")
 RANKINGS = pytest.mark.parametrize("ranking", [tm.row_number(), tm.rank(), tm.dense_rank()])
-BESIDE = {
+BESIDE: dict[str, dict[str, Any]] = {
     "of another window": {"s": tm.sum("x").over(K)},
     "of the same one": {"s": tm.sum("x").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED))},
     "of rows in the order": {"s": tm.first_value("x").over(W.rows_between(tm.UNBOUNDED, tm.UNBOUNDED)), "l": tm.list("x").over(K)},

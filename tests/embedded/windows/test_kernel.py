@@ -14,6 +14,7 @@ from support.windowing import by_kernel, by_reference, outcome, values, wide_row
 import tidemill as tm
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.windows.binding import bind_windows
+from tidemill.expressions.windows.calls import calls_in
 from tidemill.expressions.windows.frames import UNBOUNDED
 from tidemill.expressions.windows.functions import lag
 from tidemill.expressions.windows.specification import Window
@@ -88,7 +89,7 @@ def test_sums_of_floats_are_rounded_once(spread, special, width):
     x = np.where(rng.random(n) < special, rng.choice([math.inf, -math.inf, math.nan, 0.0], n), x)
     schema = Schema.of({"k": "int64", "t": "int64", "x": "float64"})
     window = Window.partition_by("k").order_by("t").rows_between(-width, 0)
-    (bound,) = bind_windows([("s", tm.sum("x").over(window))], schema)
+    (bound,) = bind_windows([("s", one) for one in calls_in(tm.sum("x").over(window))], schema)
     k = np.arange(n) // alike
     codes = np.stack((k, np.arange(n), float_codes(x), np.zeros(n, np.int64)))
     given_rows = GivenRows(k, codes, np.ones(n, np.int64))
@@ -106,7 +107,7 @@ def test_large_inputs_whether_they_come_sorted_or_not():
     partition, t, x = np.arange(n) // 1000, rng.permutation(n), rng.integers(-9, 9, n)
     schema = Schema.of({"k": "int64", "t": "int64", "x": "int64"})
     w = Window.partition_by("k").order_by("t")
-    (bound,) = bind_windows([("a", lag("x").over(w)), ("b", tm.sum("x").over(w))], schema)
+    (bound,) = bind_windows(zip("ab", calls_in(lag("x").over(w) + tm.sum("x").over(w)), strict=True), schema)
     codes = np.stack((partition, t, x, rng.integers(0, 9, n)))
     types = [b.dtype for _, b in bound.columns]
     given_rows = GivenRows(partition, codes, np.ones(n, np.int64))

@@ -35,10 +35,12 @@ from tidemill.expressions.functions.from_json import FROM_JSON
 from tidemill.expressions.functions.hashing import HASHING
 from tidemill.expressions.functions.list_summaries import LIST_SUMMARIES
 from tidemill.expressions.functions.lists import LISTS
+from tidemill.expressions.functions.number_formats import NUMBER_FORMATS
 from tidemill.expressions.functions.numbers import NUMBERS
 from tidemill.expressions.functions.operators import OPERATORS
 from tidemill.expressions.functions.registry import Function, Signature, can_cast, common_type, widens
 from tidemill.expressions.functions.structs import STRUCTS
+from tidemill.expressions.functions.templates import TEMPLATES
 from tidemill.expressions.functions.text import TEXT
 from tidemill.expressions.functions.text_forms import TEXT_FORMS
 from tidemill.expressions.functions.tries import TRIES
@@ -51,7 +53,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     f.name: f
     for family in (
         OPERATORS, CHOICE, NUMBERS, TRIGONOMETRY, TEXT, TEXT_FORMS, FROM_JSON, DATES, DATE_FORMATS, HASHING, LISTS,
-        LIST_SUMMARIES, CASTS, DURATIONS, STRUCTS, TRIES,
+        LIST_SUMMARIES, CASTS, DURATIONS, STRUCTS, TRIES, TEMPLATES, NUMBER_FORMATS,
     )
     for f in family
 }  # fmt: skip

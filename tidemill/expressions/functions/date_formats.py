@@ -19,11 +19,11 @@ from tidemill.expressions.functions.registry import Function, either, fixed
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.types import DATE, STRING, TIMESTAMP
 
-_MONTHS: Final = (
+MONTH_NAMES: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+DAY_NAMES: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _SHORT: Final = 3
 
 
@@ -58,7 +58,7 @@ def _month(t: dt.datetime) -> int:
 _FIELDS: Final[dict[str, _Field]] = {
     "yyyy": _number("year", 4, lambda t: t.year, 4), "y": _number("year", 1, lambda t: t.year, 4),
     "yy": _number("year of century", 2, lambda t: t.year % 100, 2),
-    "MMMM": _names("month name", _MONTHS, _month, None), "MMM": _names("month name", _MONTHS, _month, _SHORT),
+    "MMMM": _names("month name", MONTH_NAMES, _month, None), "MMM": _names("month name", MONTH_NAMES, _month, _SHORT),
     "MM": _number("month", 2, lambda t: t.month, 2), "M": _number("month", 1, lambda t: t.month, 2),
     "dd": _number("day", 2, lambda t: t.day, 2), "d": _number("day", 1, lambda t: t.day, 2),
     "HH": _number("hour", 2, lambda t: t.hour, 2), "H": _number("hour", 1, lambda t: t.hour, 2),
@@ -68,8 +68,8 @@ _FIELDS: Final[dict[str, _Field]] = {
     "ss": _number("second", 2, lambda t: t.second, 2), "s": _number("second", 1, lambda t: t.second, 2),
     "a": _Field(lambda t: "AM" if t.hour < 12 else "PM", "half", "AM|PM"),  # noqa: PLR2004 - noon
     **{"S" * n: _fraction(n) for n in range(1, 7)},
-    "EEEE": _Field(lambda t: _DAYS[t.weekday()]),
-    **{"E" * n: _Field(lambda t: _DAYS[t.weekday()][:_SHORT]) for n in (1, 2, 3)},
+    "EEEE": _Field(lambda t: DAY_NAMES[t.weekday()]),
+    **{"E" * n: _Field(lambda t: DAY_NAMES[t.weekday()][:_SHORT]) for n in (1, 2, 3)},
     "DDD": _Field(lambda t: f"{t.timetuple().tm_yday:03}"), "D": _Field(lambda t: str(t.timetuple().tm_yday)),
     "q": _Field(lambda t: str((t.month + 2) // 3)), "Q": _Field(lambda t: str((t.month + 2) // 3)),
 }  # fmt: skip
@@ -93,13 +93,14 @@ def _parts(pattern: str) -> list[str | _Field] | str:
     return found
 
 
-def _check(literals: Sequence[Any]) -> str | None:
+def pattern_complaint(literals: Sequence[Any]) -> str | None:
+    """Return what is wrong with the pattern of a call, if something is."""
     found = _parts(literals[1])
     return f"the pattern {brief(literals[1])}: {found}" if isinstance(found, str) else None
 
 
 def _check_reading(literals: Sequence[Any]) -> str | None:
-    if wrong := _check(literals):
+    if wrong := pattern_complaint(literals):
         return wrong
     fields = [p for p in _parts(literals[1]) if isinstance(p, _Field)]
     names = [f.name for f in fields]
@@ -113,12 +114,14 @@ def _check_reading(literals: Sequence[Any]) -> str | None:
 # What they mean.
 
 
-def _at(moment: dt.date) -> dt.datetime:
+def at(moment: dt.date) -> dt.datetime:
+    """Return a date as its beginning, a timestamp as it is."""
     return moment if isinstance(moment, dt.datetime) else dt.datetime.combine(moment, dt.time())
 
 
-def _written(moment: dt.date, pattern: str) -> str:
-    t = _at(moment)
+def date_text(moment: dt.date, pattern: str) -> str:
+    """Return a date or a timestamp as text of a pattern."""
+    t = at(moment)
     return "".join(p.write(t) if isinstance(p, _Field) else p for p in _parts(pattern))
 
 
@@ -146,7 +149,7 @@ def _date(got: dict[str, str]) -> tuple[int, int, int]:
     century = int(got["year of century"]) + 2000 if "year of century" in got else 1970
     month = int(got.get("month", 1))
     if name := got.get("month name"):
-        month = [m[:_SHORT] for m in _MONTHS].index(name[:_SHORT]) + 1
+        month = [m[:_SHORT] for m in MONTH_NAMES].index(name[:_SHORT]) + 1
     return int(got.get("year", century)), month, int(got.get("day", 1))
 
 
@@ -163,7 +166,9 @@ def _clock(got: dict[str, str]) -> tuple[int, int, int, int]:
 def _day_name(text: str) -> int | None:
     """Return the number of a day of the week by its name, its first three letters or its first two."""
     given = text.strip().upper()
-    return next((i for i, day in enumerate(_DAYS) if given in (day.upper(), day[:3].upper(), day[:2].upper())), None)
+    return next(
+        (i for i, day in enumerate(DAY_NAMES) if given in (day.upper(), day[:3].upper(), day[:2].upper())), None
+    )
 
 
 def _check_day(literals: Sequence[Any]) -> str | None:
@@ -185,15 +190,15 @@ _READ: Final = "a string and a pattern"
 
 DATE_FORMATS: Final = (
     Function("date_format", either(*(fixed(t, STRING, result=STRING) for t in (TIMESTAMP, DATE))), _MOMENT,
-             literals=(1,), check=_check, aliases=("to_char", "to_varchar"), python=_written),
+             literals=(1,), check=pattern_complaint, python=date_text),
     Function("date_of_text", fixed(STRING, STRING, result=DATE), _READ, sql="TO_DATE", literals=(1,),
              check=_check_reading, can_fail=True, python=lambda text, pattern: _read(text, pattern).date()),
     Function("timestamp_of_text", fixed(STRING, STRING, result=TIMESTAMP), _READ, sql="TO_TIMESTAMP_NTZ", literals=(1,),
              check=_check_reading, can_fail=True, python=_read),
     Function("dayname", either(fixed(TIMESTAMP, result=STRING), fixed(DATE, result=STRING)), "a date or a timestamp",
-             python=lambda d: _DAYS[d.weekday()][:_SHORT]),
+             python=lambda d: DAY_NAMES[d.weekday()][:_SHORT]),
     Function("monthname", either(fixed(TIMESTAMP, result=STRING), fixed(DATE, result=STRING)), "a date or a timestamp",
-             python=lambda d: _MONTHS[d.month - 1][:_SHORT]),
+             python=lambda d: MONTH_NAMES[d.month - 1][:_SHORT]),
     Function("next_day", fixed(DATE, STRING, result=DATE), "a date and a day of the week", literals=(1,),
              check=_check_day, can_fail=True, by_day=True, python=_next),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidemill.expressions.functions.values import FailureError
-from tidemill.expressions.intervals import DAYS, MONTHS, UNITS, unit_length
+from tidemill.expressions.intervals import DAY_MICROSECONDS, DAYS, MONTHS, UNITS, unit_length
 from tidemill.expressions.types import DType
 
 EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps have no zone
@@ -85,6 +85,23 @@ def _months_between(start: dt.datetime, end: dt.datetime) -> int:
     day = dt.date.fromordinal(last)
     apart = (day.year * 12 + day.month) * 32 + day.day - (start.year * 12 + start.month) * 32 - start.day
     return _towards_zero(apart, 32)
+
+
+def age_part(part: str, end: dt.datetime, start: dt.datetime) -> int:
+    """Return a part of the years, months, days and time between two moments, as PostgreSQL's ``age`` counts them.
+
+    Days that are borrowed are those of the earlier moment's month.
+    """
+    low, high = min(start, end), max(start, end)
+    micros = whole_micros(high.time()) - whole_micros(low.time())
+    days, months = high.day - low.day, (high.year - low.year) * 12 + high.month - low.month
+    if micros < 0:
+        micros, days = micros + DAY_MICROSECONDS, days - 1
+    while days < 0:
+        days, months = days + calendar.monthrange(low.year, low.month)[1], months - 1
+    clock = time_of(micros)
+    found = {"year": months // 12, "month": months % 12, "day": days, "hour": clock.hour, "minute": clock.minute}[part]
+    return found if end >= start else -found
 
 
 def truncated(moment: dt.date, name: str) -> Any:

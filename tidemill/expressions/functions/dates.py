@@ -12,6 +12,7 @@ from tidemill.expressions.expr import Cast, Expr, Literal, call, operand
 from tidemill.expressions.functions.date_values import (
     EPOCH,
     after_epoch,
+    age_part,
     date_of,
     end_of_month,
     moved,
@@ -62,6 +63,13 @@ def _check_day_unit(literals: Sequence[Any]) -> str | None:
     if unit_of(literals[1]) in DAY_UNITS:
         return None
     return f"{brief(literals[1])} is no unit that a date is truncated to: expected one of {', '.join(DAY_UNITS)}"
+
+
+AGE_PARTS: Final = ("year", "month", "day", "hour", "minute")
+
+
+def _check_age_part(literals: Sequence[Any]) -> str | None:
+    return None if literals[0] in AGE_PARTS else f"{brief(literals[0])}: expected one of {', '.join(AGE_PARTS)}"
 
 
 def _clock_part(name: str) -> Callable[[Any], int]:
@@ -115,6 +123,8 @@ DATES: Final = (
              python=plus_units),
     Function("timestampdiff", _widened(STRING, TIMESTAMP, TIMESTAMP, result=INT64),
              "a unit and two dates or timestamps", literals=(0,), check=_check_unit, unit=0, python=whole_units),
+    Function("age_part", _widened(STRING, TIMESTAMP, TIMESTAMP, result=INT32), "a part and two dates or timestamps",
+             literals=(0,), check=_check_age_part, python=age_part),
     Function("unix_date", fixed(DATE, result=INT32), "a date", python=lambda d: (d - EPOCH.date()).days),
     Function("unix_seconds", _since, _ANY, python=since_epoch(1_000_000)),
     Function("unix_millis", _since, _ANY, python=since_epoch(1000)),

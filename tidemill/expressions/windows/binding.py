@@ -8,14 +8,15 @@ from typing import Any
 import attrs
 
 from tidemill.errors import SchemaError
-from tidemill.expressions.aggregate_functions import Aggregate
+from tidemill.expressions.aggregate_functions import Aggregate, HashOfRow
 from tidemill.expressions.aggregates import BoundAggregate, bind_aggregate
 from tidemill.expressions.binding import bind, bind_with_default
 from tidemill.expressions.bound import Bound, BoundCall, BoundLiteral
-from tidemill.expressions.expr import col
+from tidemill.expressions.expr import Expr, col
 from tidemill.expressions.ordering import OrderColumn, OrderKey, bind_order, hash_of_row
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import as_expr, to_sql
+from tidemill.expressions.structure import replaced
 from tidemill.expressions.types import INT64
 from tidemill.expressions.windows.bound import (
     AggregateCall,
@@ -234,6 +235,9 @@ class _Binder:
         return attrs.evolve(frame, start=start, end=end)
 
     def _aggregate(self, name: str, call: WindowCall, given: Aggregate) -> AggregateCall:
+        if isinstance(given.argument, Expr):
+            tied = replaced(given.argument, lambda part: self._tie if isinstance(part, HashOfRow) else None)
+            given = attrs.evolve(given, argument=tied)
         bound = bind_aggregate(given, name, self._schema)
         if bound.argument is None:
             return AggregateCall(BoundAggregate(bound.function, None, None, bound.output), self._frame(call))
