@@ -145,7 +145,7 @@ class Views:
         self._keep(made)
 
     def _keep(self, view: DeclaredView) -> None:
-        if view.key:
+        if view.may_repeat_keys:  # to count its rows by key is an arrangement of all of them
             self.flow.output(_repeated(view.name), view.repeated_keys(), changes=False)
         self._views[view.name] = view
 
@@ -291,7 +291,7 @@ class Views:
         """Refuse a refresh as a whole where a view has two rows of one key; the next one goes on from what was read."""
         try:
             for view in self._views.values():
-                if view.key:
+                if view.may_repeat_keys:
                     view.require_unique(run.snapshot(_repeated(view.name)))
         except ViewError:
             self._journal.refuse(plan)
