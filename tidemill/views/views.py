@@ -434,7 +434,7 @@ def _changes(view: DeclaredView, reader: Subscription, done: int) -> tuple[pa.Ta
     schema = pa.schema([*((f.name, f.dtype.arrow) for f in view.collection.schema), (DIFF, pa.int64())])
     batches, is_whole = [], reader.acknowledged.elements == ((0,),)
     for batch in reader:
-        table = batch.to_arrow(time=TIME, diff=DIFF)
+        table = batch.in_no_order(time=TIME, diff=DIFF)
         table = table.filter(pc.greater_equal(table[TIME], done)).select(schema.names).cast(schema)
         batches += [table] if table.num_rows else []
     return net(view, batches), is_whole

@@ -79,7 +79,8 @@ class DeclaredView:
     @property
     def may_repeat_keys(self) -> bool:
         """Whether several of its rows may have one key, for all that the dataflow shows."""
-        return bool(self.key) and not is_told_apart_by(self.collection.node, map(self.collection.schema.index, self.key))
+        columns = map(self.collection.schema.index, self.key)
+        return bool(self.key) and not is_told_apart_by(self.collection.node, columns)
 
     def repeated_keys(self) -> Collection:
         """Return the keys that several of its rows have."""

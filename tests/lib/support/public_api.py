@@ -34,7 +34,7 @@ BETWEEN_LAYERS = {
     | {"executor", "since", "since_at"},
     "Spark": {"load", "start", "start_after", "takes"},
     "Subscription": {"begin", "call", "is_over", "wanted"},
-    "Updates": {"to_frame"},
+    "Updates": {"in_no_order", "to_frame"},
     "When": {"branches"},
     "Window": {"exclusion", "frame", "given_frame", "label", "order", "partition", "parts", "text"},
     "WindowCall": {"distinct", "function", "window"},
