@@ -24,7 +24,7 @@ from tidemill.expressions.schema import SchemaLike
 from tidemill.flow import Dataflow
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.runs.run import Run
-from tidemill.renderer.runs.subscriptions import Subscription
+from tidemill.renderer.runs.subscriptions import Subscription, ack_together
 from tidemill.views.journal import Refresh, RefreshJournal, digest_of
 from tidemill.views.stores import Sink, Source, plain, without_zones
 from tidemill.views.writing import DIFF, TIME, DeclaredView, Due, Way, net, write
@@ -357,8 +357,8 @@ class Views:
 
     def _tidy(self, run: Run, refresh: Refresh) -> None:
         """Release what no refresh will ask for any more."""
-        for name, reader in self._readers.items():
-            reader.ack()
+        ack_together([*self._readers.values()])
+        for name in self._readers:
             if self._views[name].is_sql:  # changes are kept of it for whoever asks for them
                 run.changes(name)
         for folder in self._folder.glob("run-*"):
