@@ -154,7 +154,8 @@ TABLE = {
     ),
     "refreshes": Benchmark(
         "refreshes:refreshes", "views over Delta tables, refreshed", "DuckDB, overwriting them",
-        {"rows": 1_000_000, "shares": (0.0001, 0.001, 0.01), "write": "auto", "to": "delta", "steps": 10},
+        {"rows": 1_000_000, "shares": (0.0001, 0.001, 0.01), "write": "auto", "to": "delta", "steps": 10,
+         "in_memory": 0},
     ),
     "spark": Benchmark(
         "spark:spark", "joins, recursion and histories on Spark", "Spark, from scratch",

@@ -300,6 +300,21 @@ def test_acknowledgements_outlive_the_process(tmp_path):
         assert len(list(tmp_path.glob("changes-*"))) <= 3
 
 
+def test_what_several_were_given_is_acknowledged_in_one_commit(tmp_path):
+    with build(changes=False).start(tm.Embedded(tmp_path)) as run:
+        readers = [run.subscribe("n", name=name) for name in "abc"]
+        run.insert("x", [("a", 1)])
+        run.advance()
+        given = [[list(batch) for batch in reader] for reader in readers[:2]]
+        assert given == 2 * [[[(("a", 1, 1), 0, 1)]]]
+        before = run._stepper.recorder_for("")._log.last.number
+        for _ in range(2):  # there is nothing more the second time
+            subscriptions.ack_together(readers)
+            assert run._stepper.recorder_for("")._log.last.number == before + 1
+    with build(changes=False).start(tm.Embedded(tmp_path)) as run:
+        assert [len(list(run.subscribe("n", name=name))) for name in "abc"] == [0, 0, 1]
+
+
 def test_a_name_has_one_reader_and_one_output(start_on):
     with build().start(start_on) as run:
         reader = run.subscribe("n", name="sink")

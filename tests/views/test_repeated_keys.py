@@ -56,6 +56,23 @@ def test_a_second_row_of_a_key_is_refused_whole_until_it_is_gone(tmp_path, write
     assert sorted(DeltaTable(tmp_path / "first").to_pyarrow_table()["n"].to_pylist()) == [2, 2, 3]
 
 
+def test_keys_that_the_dataflow_shows_to_be_unique_are_not_counted(tmp_path):
+    views = tm.Views(tmp_path / "state")
+    write_deltalake(tmp_path / "orders", orders((1, "north", 1)))
+    keyed = views.source("keyed", tm.delta(tmp_path / "orders"), key="id")
+    plain = views.source("plain", tm.delta(tmp_path / "orders"))
+    names = keyed.group_by("region").agg(n=tm.count())
+    in_order = tm.Window.partition_by("region").order_by("id")
+    lagged = keyed.join(names, on="region", how="left").with_columns(last=tm.lag("id").over(in_order))
+    for name, view, key in (("lagged", lagged, "id"), ("names", names, "region"), ("both", lagged, ("id", "last"))):
+        views.view(name, view, key=key)
+    assert [*views.flow.graph.outputs] == ["lagged", "names", "both"]
+    views.view("by_region", lagged, key="region")
+    views.view("plain", plain, key="id")
+    counted = {name for name in views.flow.graph.outputs if name.endswith(": repeated keys")}
+    assert counted == {"by_region: repeated keys", "plain: repeated keys"}
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.lists(st.tuples(st.integers(0, 3), st.sampled_from("nsw"), st.integers(1, 2)), min_size=1, max_size=3)),

@@ -227,11 +227,15 @@ class Updates(_Table):
 
         ``time`` renames the time column where there is one coordinate; a clash with a column is an error.
         """
+        self._sort()
+        return self.in_no_order(time=time, diff=diff)
+
+    def in_no_order(self, *, time: str | None = None, diff: str = "diff") -> pa.Table:
+        """Return what `to_arrow` does, in whatever order it is in: for tables that have none."""
         names = [*self.schema.names, *self._coordinate_names(time), diff]
         if len(set(names)) < len(names):
             msg = f"columns {names} clash: rename them with time= and diff=, or rename the output's columns"
             raise SchemaError(msg)
-        self._sort()
         columns = self._columns.columns if isinstance(self._columns, pa.Table) else self._columns
         return pa.Table.from_arrays([*columns, *map(int64_array, (*self._times, self._counts))], names=names)
 

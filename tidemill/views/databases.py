@@ -15,7 +15,7 @@ from tidemill.views.stores import Sink
 
 _STEPS: Final = "tidemill_refreshes"
 """The table that says which refresh wrote to which table last."""
-_CAME: Final = "tidemill_came"
+CAME: Final = "tidemill_came"
 """The temporary table of rows to be merged."""
 
 
@@ -49,6 +49,12 @@ class DatabaseTable(Sink):
     @abc.abstractmethod
     def _load(self, connection: Any, table: str, rows: pa.Table) -> None:
         """Add rows to a table by their columns' names."""
+
+    def _take_out(self, connection: Any, _key: Sequence[str], same: str) -> list[tuple[str]]:
+        """Delete the rows whose keys are among those that came; return what is to be done to each."""
+        query = f"DELETE FROM {self._table} AS t USING {CAME} AS s WHERE {same} RETURNING s._change"  # noqa: S608 - quoted
+        found: list[tuple[str]] = connection.execute(query).fetchall()
+        return found
 
     def _prepare_merge(self, connection: Any, key: Sequence[str]) -> None:
         """Have rows be found by a key."""
@@ -94,15 +100,13 @@ class DatabaseTable(Sink):
         same = " AND ".join(f"t.{quoted(k)} = s.{quoted(k)}" for k in key)
         with self._transaction() as connection:
             self._prepare_merge(connection, key)
-            self._create(connection, _CAME, changes.schema, temporary=True)
-            self._load(connection, _CAME, changes)
-            both = f"FROM {self._table} AS t JOIN {_CAME} AS s ON {same}"
-            found = connection.execute(f"SELECT s._change {both}").fetchall()
+            self._create(connection, CAME, changes.schema, temporary=True)
+            self._load(connection, CAME, changes)
+            found = self._take_out(connection, key, same)
             self._require_as_left(Counter(kind for (kind,) in found), Counter(changes["_change"].to_pylist()))
-            connection.execute(f"DELETE FROM {self._table} AS t USING {_CAME} AS s WHERE {same}")  # noqa: S608
-            came = f"SELECT {names} FROM {_CAME} WHERE _change <> 'delete'"  # noqa: S608
+            came = f"SELECT {names} FROM {CAME} WHERE _change <> 'delete'"  # noqa: S608
             connection.execute(f"INSERT INTO {self._table} ({names}) {came}")
-            connection.execute(f"DROP TABLE {_CAME}")
+            connection.execute(f"DROP TABLE {CAME}")
             self._note(connection, owner, number)
 
     def seconds(self, way: str, rows: int, changed: int) -> float:
@@ -146,13 +150,13 @@ class DatabaseTable(Sink):
 
     def _same_types(self, connection: Any, schema: pa.Schema) -> bool:
         """Return whether a table made for a schema has the types that this one has."""
-        self._create(connection, _CAME, schema, temporary=True)
+        self._create(connection, CAME, schema, temporary=True)
         nothing = "SELECT * FROM {} LIMIT 0"
         same: bool = (
-            self._fetch(connection, nothing.format(_CAME)).schema
+            self._fetch(connection, nothing.format(CAME)).schema
             == self._fetch(connection, nothing.format(self._table)).schema
         )
-        connection.execute(f"DROP TABLE {_CAME}")
+        connection.execute(f"DROP TABLE {CAME}")
         return same
 
     def _require_there(self, connection: Any) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from tidemill.errors import ViewError
-from tidemill.views.databases import DatabaseTable, quoted
+from tidemill.views.databases import CAME, DatabaseTable, quoted
 from tidemill.views.stores import library_of
 
 
@@ -60,6 +60,15 @@ class _DuckDB(DatabaseTable):
         kind = "TEMPORARY TABLE" if temporary else "TABLE"
         connection.execute(f"CREATE {kind} {table} AS FROM tidemill_rows")
         connection.unregister("tidemill_rows")
+
+    def _take_out(self, connection: Any, key: Sequence[str], same: str) -> list[tuple[str]]:
+        columns = ", ".join(f"t.{quoted(k)}" for k in key)  # it returns none of the other table
+        query = f"DELETE FROM {self._table} AS t USING {CAME} AS s WHERE {same} RETURNING {columns}"  # noqa: S608 - quoted
+        connection.register("tidemill_gone", self._fetch(connection, query))
+        query = f"SELECT s._change FROM tidemill_gone AS t JOIN {CAME} AS s ON {same}"  # noqa: S608 - as above
+        found: list[tuple[str]] = connection.execute(query).fetchall()
+        connection.unregister("tidemill_gone")
+        return found
 
     def _load(self, connection: Any, table: str, rows: pa.Table) -> None:
         connection.register("tidemill_rows", rows)

@@ -24,7 +24,7 @@ from tidemill.expressions.schema import SchemaLike
 from tidemill.flow import Dataflow
 from tidemill.renderer.engines import Embedded
 from tidemill.renderer.runs.run import Run
-from tidemill.renderer.runs.subscriptions import Subscription
+from tidemill.renderer.runs.subscriptions import Subscription, ack_together
 from tidemill.views.journal import Refresh, RefreshJournal, digest_of
 from tidemill.views.stores import Sink, Source, plain, without_zones
 from tidemill.views.writing import DIFF, TIME, DeclaredView, Due, Way, net, write
@@ -145,7 +145,7 @@ class Views:
         self._keep(made)
 
     def _keep(self, view: DeclaredView) -> None:
-        if view.key:
+        if view.may_repeat_keys:  # to count its rows by key is an arrangement of all of them
             self.flow.output(_repeated(view.name), view.repeated_keys(), changes=False)
         self._views[view.name] = view
 
@@ -291,7 +291,7 @@ class Views:
         """Refuse a refresh as a whole where a view has two rows of one key; the next one goes on from what was read."""
         try:
             for view in self._views.values():
-                if view.key:
+                if view.may_repeat_keys:
                     view.require_unique(run.snapshot(_repeated(view.name)))
         except ViewError:
             self._journal.refuse(plan)
@@ -357,8 +357,8 @@ class Views:
 
     def _tidy(self, run: Run, refresh: Refresh) -> None:
         """Release what no refresh will ask for any more."""
-        for name, reader in self._readers.items():
-            reader.ack()
+        ack_together([*self._readers.values()])
+        for name in self._readers:
             if self._views[name].is_sql:  # changes are kept of it for whoever asks for them
                 run.changes(name)
         for folder in self._folder.glob("run-*"):
@@ -434,7 +434,7 @@ def _changes(view: DeclaredView, reader: Subscription, done: int) -> tuple[pa.Ta
     schema = pa.schema([*((f.name, f.dtype.arrow) for f in view.collection.schema), (DIFF, pa.int64())])
     batches, is_whole = [], reader.acknowledged.elements == ((0,),)
     for batch in reader:
-        table = batch.to_arrow(time=TIME, diff=DIFF)
+        table = batch.in_no_order(time=TIME, diff=DIFF)
         table = table.filter(pc.greater_equal(table[TIME], done)).select(schema.names).cast(schema)
         batches += [table] if table.num_rows else []
     return net(view, batches), is_whole

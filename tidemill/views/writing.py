@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from tidemill.boundary.results import Rows
 from tidemill.collections.collection import Collection
+from tidemill.dataflow.passes.row_keys import is_told_apart_by
 from tidemill.errors import ViewError
 from tidemill.expressions.aggregate_functions import count
 from tidemill.flow import Dataflow
@@ -74,6 +75,12 @@ class DeclaredView:
             can_merge = self.key and "merge" in self.to.ways and not self._nested_keys()
             ways = ["overwrite", *(["merge"] if can_merge else [])]
         return {way: self.to.seconds(way, rows, changed) * paces.get(way, 1.0) for way in ways}
+
+    @property
+    def may_repeat_keys(self) -> bool:
+        """Whether several of its rows may have one key, for all that the dataflow shows."""
+        columns = map(self.collection.schema.index, self.key)
+        return bool(self.key) and not is_told_apart_by(self.collection.node, columns)
 
     def repeated_keys(self) -> Collection:
         """Return the keys that several of its rows have."""

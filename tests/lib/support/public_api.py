@@ -33,8 +33,8 @@ BETWEEN_LAYERS = {
     "Run": {"begin", "compiled", "explain_by", "go_on_from", "graph", "input_frontiers", "passes", "progress", "read"}
     | {"executor", "since", "since_at"},
     "Spark": {"load", "start", "start_after", "takes"},
-    "Subscription": {"begin", "call", "is_over", "wanted"},
-    "Updates": {"to_frame"},
+    "Subscription": {"begin", "call", "due", "go_on_from", "hub", "is_over", "wanted"},
+    "Updates": {"in_no_order", "to_frame"},
     "When": {"branches"},
     "Window": {"exclusion", "frame", "given_frame", "label", "order", "partition", "parts", "text"},
     "WindowCall": {"distinct", "function", "window"},

@@ -246,12 +246,14 @@ class StepRecorder:
 
     # -- subscribers --------------------------------------------------------------------------------------------------
 
-    def move_cursor(self, name: str, cursor: Cursor | None) -> None:
-        cursors = {n: c for n, c in self._log.last.cursors.items() if n != name}
-        if cursor is not None:
-            cursors[name] = cursor.output, None if cursor.upto is None else cursor.upto.elements
+    def move_cursors(self, moves: Mapping[str, Cursor | None]) -> None:
+        cursors = {n: c for n, c in self._log.last.cursors.items() if n not in moves}
+        for name, cursor in moves.items():
+            if cursor is not None:
+                cursors[name] = cursor.output, None if cursor.upto is None else cursor.upto.elements
+        told = ", ".join(map(repr, moves))
         with deferred():
-            self._log.note(f"where {name!r} is was not written down", cursors=cursors)
+            self._log.note(f"where {told} is was not written down", cursors=cursors)
 
     def close(self) -> None:
         try:

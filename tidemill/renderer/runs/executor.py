@@ -114,8 +114,8 @@ class Recorder(Protocol):
     def cursors(self) -> Mapping[str, Cursor]:
         """Return what subscribers have acknowledged, by their names."""
 
-    def move_cursor(self, name: str, cursor: Cursor | None) -> None:
-        """Write down a cursor, or with None that there is none any more."""
+    def move_cursors(self, moves: Mapping[str, Cursor | None]) -> None:
+        """Write down cursors by their names in one commit, or with None that there is none of a name any more."""
 
     def changes_since(self, output: str, frontier: Antichain, most: int) -> list[Updates]:
         """Return the first changes, step by step, that reach beyond a frontier: about so many updates."""

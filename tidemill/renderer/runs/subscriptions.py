@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -47,7 +47,7 @@ class Subscription:
     ) -> None:
         self.name = name
         self.output = node.name
-        self._hub = hub
+        self.hub = hub
         self._node = node
         self._callback = callback
         self._first: Updates | None = None
@@ -89,7 +89,8 @@ class Subscription:
         return self._first.upper
 
     def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if n not in {"begin", "call", "is_over", "wanted"}]
+        hidden = {"begin", "call", "due", "go_on_from", "hub", "is_over", "wanted"}
+        return [n for n in super().__dir__() if n not in hidden]
 
     def __repr__(self) -> str:
         called = "" if self.name is None else f" of {self.name!r}"
@@ -116,7 +117,7 @@ class Subscription:
         while True:
             batch = self._next()
             if batch is None:
-                if not self._hub.wait(self, timeout):
+                if not self.hub.wait(self, timeout):
                     return
                 continue
             yield batch
@@ -130,7 +131,7 @@ class Subscription:
         while True:
             batch = await asyncio.to_thread(self._next)
             if batch is None:
-                if not await self._hub.wait_async(self):
+                if not await self.hub.wait_async(self):
                     return
                 continue
             yield batch
@@ -147,9 +148,9 @@ class Subscription:
             if self._read:
                 found: Updates | None = self._read.popleft()
             else:
-                found, upper, is_missing = self._hub.next(self._node, self._given)
+                found, upper, is_missing = self.hub.next(self._node, self._given)
                 if is_missing:
-                    self._read.extend(self._hub.on_disk(self, self._given))
+                    self._read.extend(self.hub.on_disk(self, self._given))
                     if not self._read:
                         self._given = self._given.join(upper)
                     continue
@@ -180,14 +181,18 @@ class Subscription:
 
         With a name on a durable run it is on the disk when this returns, for one call of fsync.
         """
+        ack_together([self], time)
+
+    def due(self, time: Any = None) -> Antichain | None:
+        """Return up to where `ack` acknowledges; None where that is nothing new."""
         if self._given is None:
             if time is None:
-                return  # nothing was given
+                return None  # nothing was given
             msg = f"ack({time!r}): nothing was given yet"
             raise TimeError(msg)
         upto = self._given
         if time is not None:
-            upto = Antichain.after(as_time(time, self._hub.frontiers.users))
+            upto = Antichain.after(as_time(time, self.hub.frontiers.users))
             if not self._given.dominates(upto):
                 msg = f"ack({time!r}): given was what is not beyond {self._given}: expected a time that is not"
                 raise TimeError(msg)
@@ -195,19 +200,16 @@ class Subscription:
         if self._acknowledged is None:
             assert self._first is not None
             if not upto.dominates(self._first.upper):
-                return  # of the first batch all or nothing
-        if upto != self._acknowledged:
-            self._hub.acknowledge(self, upto)
-            self._acknowledged = upto
-            self._first = None
+                return None  # of the first batch all or nothing
+        return None if upto == self._acknowledged else upto
 
     def resync(self) -> None:
         """Begin again with the contents as they are now, as after `MissedChangesError`: the next batch has them."""
-        self._hub.resync(self)
+        self.hub.resync(self)
 
     def close(self) -> None:
         """End it in this process. One with a name may be gone on with by another `Run.subscribe`."""
-        self._hub.end(self)
+        self.hub.end(self)
 
     def begin(self, at: Antichain | Updates, *, anew: bool = False) -> None:
         """Be where changes up to a frontier are acknowledged, or before a first batch. Called by `Subscriptions`."""
@@ -215,6 +217,10 @@ class Subscription:
         self._given = self._acknowledged = upto
         self._is_anew = anew
         self._read.clear()
+
+    def go_on_from(self, upto: Antichain) -> None:
+        """Have what is up to a frontier not be given again. Called by `Subscriptions`."""
+        self._acknowledged, self._first = upto, None
 
     def call(self) -> None:
         """Give the callback, if there is one, all batches; what it raises it gets again the next time."""
@@ -225,6 +231,13 @@ class Subscription:
             self._callback(batch)
             self.ack()
         self._taken()
+
+
+def ack_together(subscriptions: Sequence[Subscription], time: Any = None) -> None:
+    """Acknowledge what each of some subscriptions of a run was given, as `Subscription.ack` does, in one commit."""
+    moves = {s: upto for s in subscriptions if (upto := s.due(time)) is not None}
+    if moves:
+        next(iter(moves)).hub.acknowledge(moves)
 
 
 @attrs.define
@@ -296,7 +309,7 @@ class Subscriptions:
             upto = self.frontiers.of(node)
             subscription.begin(upto)
         if name is not None and cursor is None:
-            self._write_down(name, Cursor(node.name, upto))
+            self._write_down({name: Cursor(node.name, upto)})
         self._live.append(subscription)
         try:
             subscription.call()
@@ -345,7 +358,7 @@ class Subscriptions:
         if name not in self._cursors:
             msg = f"unsubscribe({name!r}): no subscription of this name: {did_you_mean(name, self._cursors)}"
             raise UnknownNameError(msg)
-        self._write_down(name, None)
+        self._write_down({name: None})
 
     def cursors(self) -> Mapping[str, Cursor]:
         """Return what readers with a name have acknowledged."""
@@ -446,18 +459,21 @@ class Subscriptions:
             self._lifecycle.check()
             yield
 
-    def acknowledge(self, subscription: Subscription, upto: Antichain) -> None:
-        """Take note of what a subscription has acknowledged."""
-        if subscription.name is not None:
+    def acknowledge(self, moves: Mapping[Subscription, Antichain]) -> None:
+        """Take note of what subscriptions have acknowledged, in one commit."""
+        cursors = {s.name: Cursor(s.output, upto) for s, upto in moves.items() if s.name is not None}
+        if cursors:
             with self._alone():
-                self._write_down(subscription.name, Cursor(subscription.output, upto))
+                self._write_down(cursors)
+        for subscription, upto in moves.items():
+            subscription.go_on_from(upto)
 
     def resync(self, subscription: Subscription) -> None:
         """Have a subscription begin again with the contents."""
         node = self.frontiers.graph.outputs[subscription.output]
         with self._alone():
             if subscription.name is not None:
-                self._write_down(subscription.name, Cursor(subscription.output, None))
+                self._write_down({subscription.name: Cursor(subscription.output, None)})
             subscription.begin(self._contents(node), anew=True)
 
     def end(self, subscription: Subscription) -> None:
@@ -519,15 +535,16 @@ class Subscriptions:
     def _is_end(self, subscription: Subscription) -> bool:
         return subscription.is_over or self._lifecycle.is_closed
 
-    def _write_down(self, name: str, cursor: Cursor | None) -> None:
+    def _write_down(self, moves: Mapping[str, Cursor | None]) -> None:
         if self._on_disk is not None:
-            self._on_disk.move_cursor(name, cursor)
-        before = self._cursors.pop(name, None)
-        if cursor is not None:
-            self._cursors[name] = cursor
-        for changed, on in (cursor, True), (before, False):
-            if changed is not None:
-                self._keep(changed, on=on)
+            self._on_disk.move_cursors(moves)
+        for name, cursor in moves.items():
+            before = self._cursors.pop(name, None)
+            if cursor is not None:
+                self._cursors[name] = cursor
+            for changed, on in (cursor, True), (before, False):
+                if changed is not None:
+                    self._keep(changed, on=on)
 
     def _keep(self, cursor: Cursor, *, on: bool) -> None:
         """Begin or end having the changes of every step, for a reader with a name who is not there."""
