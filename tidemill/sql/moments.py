@@ -17,7 +17,7 @@ from tidemill.expressions.types import decimal_type as decimal_of
 from tidemill.sql.dialects import Dialect
 
 
-class Parser(Protocol):
+class MomentParser(Protocol):
     """What is asked of the parser of a query's expressions."""
 
     @property
@@ -44,7 +44,7 @@ _OTHER_PARTS: Final[dict[str, Callable[[Expr], Expr]]] = {
 _TWO: Final = 2
 
 
-def extracted(parser: Parser, node: exp.Extract) -> Expr:
+def extracted(parser: MomentParser, node: exp.Extract) -> Expr:
     """Return a part of a date, or of an age; those that dialects count differently are refused."""
     part, moment = node.name.lower(), node.expression
     if _is_age(inner := moment.unnest()) and len(inner.expressions) == _TWO and parser.dialect.has("age"):
@@ -62,7 +62,7 @@ def extracted(parser: Parser, node: exp.Extract) -> Expr:
     return _OTHER_PARTS[part](parser.expression(moment))
 
 
-def date_part(parser: Parser, node: exp.Anonymous) -> Expr:
+def date_part(parser: MomentParser, node: exp.Anonymous) -> Expr:
     """Return a part by its name in quotes: a bigint in DuckDB's dialect, a float64 in those of PostgreSQL's family."""
     part, *moments = node.expressions or [None]
     if len(moments) != 1 or not isinstance(part, exp.Literal) or not part.is_string:
@@ -77,7 +77,7 @@ def _is_age(node: exp.Expression) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.lower() == "age"
 
 
-def age(parser: Parser, node: exp.Anonymous) -> Expr:
+def age(parser: MomentParser, node: exp.Anonymous) -> Expr:
     """Refuse an age outside of EXTRACT: no column holds months beside days, and one of today changes by itself."""
     if len(node.expressions) == _TWO:
         why = ": no column holds its months beside days: EXTRACT(YEAR FROM age(a, b)) and so on, or a - b, are values"
@@ -85,7 +85,7 @@ def age(parser: Parser, node: exp.Anonymous) -> Expr:
     raise parser.unsupported(node, ": it changes while its input does not: compare with now() - INTERVAL ... in WHERE")
 
 
-def _seconds(parser: Parser, moment: exp.Expression) -> Expr:
+def _seconds(parser: MomentParser, moment: exp.Expression) -> Expr:
     """Return the seconds since 1970, or between two timestamps: a float64, in PostgreSQL's family a decimal."""
     inner: Any = moment.unnest()
     apart = isinstance(inner, exp.Sub) and not inner.args.get("negate")
@@ -106,7 +106,7 @@ _OF_RISINGWAVE: Final = re.compile(
 """Templates that RisingWave, which translates them for another library, reads as PostgreSQL does."""
 
 
-def template_differs(parser: Parser, given: list[exp.Expression]) -> str:
+def template_differs(parser: MomentParser, given: list[exp.Expression]) -> str:
     """Return why TO_CHAR means something else in a dialect of PostgreSQL's family."""
     name = parser.dialect.name
     if name == "postgres" or len(given) != _TWO:
