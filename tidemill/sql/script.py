@@ -160,7 +160,8 @@ class _Script:
             missing = next(
                 a for k, a in self.declared_views.aliases.items() if k not in dict(self.declared_views.created)
             )
-            raise self.names.error(missing, f"view `{missing.this.name}` is declared, and never made")
+            hint = f"write CREATE VIEW {missing.this.name} AS ... behind it"
+            raise self.names.error(missing, f"view `{missing.this.name}` is declared, and never made", hint)
         return self.views
 
     def placed(self, node: exp.Expression) -> AbstractContextManager[None]:
@@ -176,7 +177,7 @@ class _Script:
         alias = node.expressions[0] if isinstance(node, exp.Declare) else None
         if isinstance(alias, exp.TableAlias):
             if self.dialect.key(alias.this) in self.declared_views.aliases:
-                raise self.names.error(node, f"view `{alias.this.name}` is declared twice")
+                raise self.names.error(node, f"view `{alias.this.name}` is declared twice", "leave one out")
             self.declared_views.aliases[self.dialect.key(alias.this)] = alias
             return
         if not isinstance(node, exp.Create):
@@ -201,12 +202,12 @@ class _Script:
         if not declared.aliases:
             self.create_view(node)
             return
-        if (
-            isinstance(node.this, exp.Schema)
-            and self.dialect.key_of(self.dotted(self.target(node))) in declared.aliases
-        ):
+        key = self.dialect.key_of(self.dotted(self.target(node)))
+        if isinstance(node.this, exp.Schema) and key in declared.aliases:
             raise self.names.error(node, "the columns of a declared view are named where it is declared")
-        declared.created.append((self.dialect.key_of(self.dotted(self.target(node))), node))
+        if key in dict(declared.created):
+            raise self.names.error(self.target(node), f"view `{key}` is made twice", "give one of them another name")
+        declared.created.append((key, node))
         if declared.waits:
             return
         self.declared_views = Declared()
