@@ -217,7 +217,8 @@ def _number(value: Any, template: str) -> str:
             is_blank = digit == " " or (is_zero and (form.fills or kept > 0))
             written += [blank] if is_blank else [sign, digit]
             sign = sign if is_blank else ""
-            follows, place = not is_blank and not is_zero and name != ".", place + (name != ".")
+            follows = digit != "" and not is_blank and not is_zero and name != "."
+            place += name != "."
             written += [_closing(form, minus=minus)] if i == last else []
         elif name == ",":
             written.append("," if follows else blank)
