@@ -135,6 +135,8 @@ def _ordinal(number: str, suffix: str) -> str:
 
 @functools.cache
 def _moment_parts(template: str) -> list[Callable[[_Moment], str]] | str:
+    if not template:
+        return "nothing is in it, of which PostgreSQL makes NULL"
     found = [_moment_part(t) for t in _tokens(template, _OF_MOMENTS, "FM|fm|TM|tm", "(?:TH|th|SP)?")]
     wrong = next((f for f in found if isinstance(f, str)), None)
     return [f for f in found if not isinstance(f, str)] if wrong is None else wrong
