@@ -156,12 +156,9 @@ class _Script:
         for statement in self.statements:
             with self.placed(statement):
                 self.statement(statement)
-        if self.declared_views.aliases:
-            missing = next(
-                a for k, a in self.declared_views.aliases.items() if k not in dict(self.declared_views.created)
-            )
-            hint = f"write CREATE VIEW {missing.this.name} AS ... behind it"
-            raise self.names.error(missing, f"view `{missing.this.name}` is declared, and never made", hint)
+        for alias in self.declared_views.missing:
+            hint = f"write CREATE VIEW {alias.this.name} AS ... behind it"
+            raise self.names.error(alias, f"view `{alias.this.name}` is declared, and never made", hint)
         return self.views
 
     def placed(self, node: exp.Expression) -> AbstractContextManager[None]:
@@ -208,7 +205,7 @@ class _Script:
         if key in dict(declared.created):
             raise self.names.error(self.target(node), f"view `{key}` is made twice", "give one of them another name")
         declared.created.append((key, node))
-        if declared.waits:
+        if declared.missing:
             return
         self.declared_views = Declared()
         queries = Queries(self.names, dict(self.environment))
