@@ -68,6 +68,8 @@ def flow():
         ("select * from t asof join u on t.a = u.a", 27, "ASOF JOIN has one inequality"),
         ("select * from t asof join u on t.a > u.a and t.b < u.c", 27, "ASOF JOIN has one inequality"),
         ("insert into t values (1)", 1, "statement INSERT is not supported"),
+        ("create view x as pivot t on a in (1)", 1, "CREATE of this form is not supported: a script has"),
+        ("pivot t on a in (1)", 19, r"are DuckDB's: write SELECT \* FROM t PIVOT"),
         ("explain select 1", 1, "statement EXPLAIN is not supported"),
         ("select 1; select 2", 1, "a query in a script has no name"),
         ("create table x (a json)", 19, "type JSON is not supported"),

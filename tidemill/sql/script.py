@@ -178,11 +178,10 @@ class _Script:
             self.declared_views.aliases[self.dialect.key(alias.this)] = alias
             return
         if not isinstance(node, exp.Create):
-            word = node.this if isinstance(node, exp.Command) else type(node).__name__
+            word = str(node.this if isinstance(node, exp.Command) else type(node).__name__).upper()
+            what = "CREATE of this form" if word == "CREATE" else f"statement {word}"
             hint = "a script has CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW and DECLARE RECURSIVE VIEW"
-            raise SqlError(
-                f"statement {str(word).upper()} is not supported", self.source.text, start_of(node), hint=hint
-            )
+            raise SqlError(f"{what} is not supported", self.source.text, start_of(node), hint=hint)
         self.source.only(node, "this", "kind", "expression", "properties")
         kind = str(node.args["kind"]).upper()
         if kind == "TABLE" and node.expression is None:

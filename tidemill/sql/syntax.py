@@ -221,7 +221,7 @@ class _Strict:
         """Take DuckDB's PIVOT or UNPIVOT as a query: SELECT * of a table with one of them behind it."""
         node = super()._parse_simplified_pivot(is_unpivot)  # type: ignore[misc]
         if not isinstance(self.dialect, DuckDB):
-            self.raise_error("PIVOT without SELECT is DuckDB's")
+            self.raise_error("PIVOT and UNPIVOT as statements are DuckDB's: write SELECT * FROM t PIVOT (...)")
         on, fields = node.expressions or [], list(node.expressions or [])
         aggregates = node.args.get("using") or [exp.Anonymous(this="count", expressions=[exp.Star()])]
         if is_unpivot:
