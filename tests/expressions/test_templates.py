@@ -63,10 +63,11 @@ def test_a_date_is_its_first_moment():
     assert written(dt.date(9, 1, 1), DATE, "YYYY FMYYYY DD HH24 HH12 AM") == "0009 9 01 00 12 AM"
 
 
-KEYWORDS = """
-    YYYY YYY YY Y IYYY IYY IY I Q MM IW WW W DDD DD D IDDD ID CC J HH24 HH12 HH MI SS SSSS MS US FF4 MONTH Month
-    mon DAY Dy AM p.m. BC yyyy hh24
-""".split()
+KEYWORDS = [
+    "YYYY", "YYY", "YY", "Y", "IYYY", "IYY", "IY", "I", "Q", "MM", "IW", "WW", "W", "DDD", "DD", "D", "IDDD",
+    "ID", "CC", "J", "HH24", "HH12", "HH", "MI", "SS", "SSSS", "MS", "US", "FF4", "MONTH", "Month", "mon",
+    "DAY", "Dy", "AM", "p.m.", "BC", "yyyy", "hh24",
+]  # fmt: skip
 
 
 def random_moments(dice, count):

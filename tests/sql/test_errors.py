@@ -62,7 +62,11 @@ def flow():
         ("select a from t for update", 1, "`LOCKS` in SELECT is not supported"),
         ("select * from rang(3)", 15, "table function `rang`"),
         ("select * from t pivot (abs(a) for b in (1, 2))", 24, r"`abs\(a\)` is no aggregate, and PIVOT takes such"),
-        ("select * from t pivot (sum(a) for b in (1, a))", 44, "`a` is no value that is written out"),
+        (
+            "select * from t pivot (sum(a) for b in (1, a))",
+            44,
+            "PIVOT is by values: `a` is no value that is written out",
+        ),
         ("select * from t pivot (sum(a) for b in (select 1))", 41, "`select 1` is no value that is written out"),
         ("select * from t unpivot (x for y in (a, 1))", 41, "`1` is no column of the table: compute it in a subquery"),
         ("select * from t asof join u on t.a = u.a", 27, "ASOF JOIN has one inequality"),

@@ -170,7 +170,10 @@ def test_fetch_with_ties():
     ("text", "expected"),
     [
         ("pivot (sum(a) for b in (-1, 1, NULL, 2.5))", ("s", "-1", "1", "NULL", "2.5")),
-        ("pivot (sum(a), MAX(a) m for s in ('x', upper('x')))", ("b", "x_sum(a)", "x_m", "upper('x')_sum(a)", "upper('x')_m")),
+        (
+            "pivot (sum(a), MAX(a) m for s in ('x', upper('x')))",
+            ("b", "x_sum(a)", "x_m", "upper('x')_sum(a)", "upper('x')_m"),
+        ),
         ("pivot (sum(b) for s in (cast('x' as varchar), 'y'))", ("a", "x", "y")),
     ],
 )

@@ -126,7 +126,7 @@ class Aggregate(Expr):
 
 @attrs.frozen(eq=False, repr=False)
 class HashOfRow(Expr):
-    """The hash that breaks ties: over which columns, the rows of the window say that it is bound to."""
+    """The hash that breaks ties, over columns that are known where a call is bound to its rows."""
 
     @property
     def parts(self) -> tuple[Expr, ...]:

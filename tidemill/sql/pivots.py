@@ -42,8 +42,8 @@ def pivoted(names: Names, parser: Expressions, item: Item, node: exp.Pivot) -> R
         for column, value in zip(columns, values, strict=True):
             given, alias = _unaliased(value)
             if given.find(exp.Column, exp.Query):
-                reason = f"`{names.source.written(given)}` is no value that is written out, on which PIVOT's columns depend"
-                raise names.error(given, reason, "write it as in IN (1, 'a')")
+                reason = f"PIVOT is by values: `{names.source.written(given)}` is no value that is written out"
+                raise names.error(given, reason, "write IN (1, 'a') and so on")
             constant = parser.expression(given)
             by.append(_shown(names, given) if alias is None else alias.name)
             test = column.is_null() if is_null(constant) else column == constant
