@@ -20,6 +20,7 @@ from tidemill.dataflow import code_digests
 from tidemill.dataflow.code_digests import CodeDigest
 from tidemill.dataflow.function_prints import FunctionPrint
 from tidemill.errors import GraphError, StateError
+from tidemill.expressions.schema import Schema
 
 HELPERS = """
 RATE = 3
@@ -225,6 +226,21 @@ def test_what_changes_nothing(user_modules, was, is_):  # noqa: F811
     module = user_modules.write(FUNCTIONS.replace(was, is_), HELPERS.replace(was, is_))
     assert FUNCTIONS.replace(was, is_) + HELPERS.replace(was, is_) != FUNCTIONS + HELPERS
     assert {name: before[name].difference(print_of(module, name)) for name in names} == dict.fromkeys(names)
+
+
+def test_what_an_object_has_computed_of_itself_is_no_change():
+    """A schema's hash and the results of cached properties are kept with it: "its variable 'schema' changed"."""
+    schema = Schema.of({"a": "int64", "b": "list<string>"})
+
+    def renamed(row):
+        return dict(zip(schema.names, row, strict=True))
+
+    before = FunctionPrint.of(renamed, None)
+    assert {schema: [column.dtype.arrow for column in schema]}
+    assert renamed((1, ())) == {"a": 1, "b": ()}
+    assert before.difference(FunctionPrint.of(renamed, None)) is None
+    schema = Schema.of({"a": "int64", "c": "list<string>"})
+    assert before.difference(FunctionPrint.of(renamed, None)) == "its variable 'schema' changed"
 
 
 @pytest.mark.parametrize("how", ["folder", "file"])

@@ -30,7 +30,7 @@ OF_NUMBERS = [  # most are of the table in PostgreSQL's documentation
     ("3148.5", "9G999D999", " 3,148.500"), ("-485", "999S", "485-"), ("-485", "999MI", "485-"), ("485", "999MI", "485 "),
     ("485", "FM999MI", "485"), ("-485", "999PR", "<485>"), ("485", "999PR", " 485 "), ("485", '"Good number:"999', "Good number: 485"),
     ("485.8", '"Pre:"999" Post:" .999', "Pre: 485 Post: .800"), ("12345", "999", " ###"), ("-12345.6", "S9,999.9", "-#,###.#"),
-    ("485", "SG999", None), ("485", "999th", None), ("12", "99V999", None), ("1", "L9", None), ("1", "9.9.9", None), ("1", "9S9", None),
+    ("1", "FM9.99G", "1."), ("1.5", "FM9.90G9G", "1.50,"), ("1.5", "9.9G", " 1.5,"), ("485", "SG999", None), ("485", "999th", None), ("12", "99V999", None), ("1", "L9", None), ("1", "9.9.9", None), ("1", "9S9", None),
     ("1", ".9", None), ("1", "9.", None), ("1", "PR9", None), ("1", "9.99EEEE", None),
 ]  # fmt: skip
 
@@ -64,46 +64,10 @@ def test_a_date_is_its_first_moment():
 
 
 KEYWORDS = [
-    "YYYY",
-    "YYY",
-    "YY",
-    "Y",
-    "IYYY",
-    "IYY",
-    "IY",
-    "I",
-    "Q",
-    "MM",
-    "IW",
-    "WW",
-    "W",
-    "DDD",
-    "DD",
-    "D",
-    "IDDD",
-    "ID",
-    "CC",
-    "J",
-    "HH24",
-    "HH12",
-    "HH",
-    "MI",
-    "SS",
-    "SSSS",
-    "MS",
-    "US",
-    "FF4",
-    "MONTH",
-    "Month",
-    "mon",
-    "DAY",
-    "Dy",
-    "AM",
-    "p.m.",
-    "BC",
-    "yyyy",
-    "hh24",
-]
+    "YYYY", "YYY", "YY", "Y", "IYYY", "IYY", "IY", "I", "Q", "MM", "IW", "WW", "W", "DDD", "DD", "D", "IDDD",
+    "ID", "CC", "J", "HH24", "HH12", "HH", "MI", "SS", "SSSS", "MS", "US", "FF4", "MONTH", "Month", "mon",
+    "DAY", "Dy", "AM", "p.m.", "BC", "yyyy", "hh24",
+]  # fmt: skip
 
 
 def random_moments(dice, count):

@@ -158,6 +158,7 @@ def test_a_row_that_matches_several_is_refused(shop):
 @pytest.mark.parametrize(
     ("text", "message", "place"),
     [
+        ("DECLARE RECURSIVE VIEW v(x INT)", "DECLARE is of scripts, whose statements are read at once", (1, 1)),
         ("SELECT 1 AS a; SELCT 2", "statement SELCT: did you mean 'SELECT'", (1, 16)),
         ("INSERT INTO sales VALUES (1, 'x')", "2 values for 4 columns", (1, 27)),
         ("INSERT INTO sales (id, nope) VALUES (1, 2)", "no column nope", (1, 24)),

@@ -129,6 +129,7 @@ def test_functions_that_are_not_listed_are_refused():
         ("extract(year from age(m, n))", "risingwave", "function `age` is not supported"),
         ("to_char(m, 'YYYY TZ')", "postgres", "`TZ` at 5 is not supported"),
         ("to_char(a, 'L99')", "postgres", "`L` at 0 is not supported"),
+        ("to_char(m, '')", "postgres", "the template '': nothing is in it, of which PostgreSQL makes NULL"),
         ("to_char(m, s)", "postgres", "has to be a literal"),
         ("to_char(x, '99')", "postgres", "expects a date, a timestamp, an integer or a decimal"),
         ("to_char(a, '99')", "materialize", "of timestamps"),

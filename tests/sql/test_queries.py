@@ -143,6 +143,8 @@ with p as (pivot t on a in (1, 2) using min(b) group by s order by s limit 2) se
 select * from t pivot (sum(a) as x for b in (1, 2) s in ('x', 'y') group by a)
 unpivot t on a, b into name n value v
 unpivot (select a, b from t) on a, b
+unpivot t on a as x, b into name n value v
+select * from t pivot (sum(a) for b in (-1, 1))
 select * from t unpivot (v for n in (a, b as 'bee')) where v > 1
 select n, count(*) c from t unpivot include nulls (v for n in (a, b)) u group by n
 select distinct exists (select 1 from u where u.a = t.a) c from t order by 1 nulls last limit 1
@@ -162,6 +164,24 @@ def test_fetch_with_ties():
     meant = "select a, b from t qualify rank() over (order by a desc nulls last) <= 2"
     queries = {"q": text}
     assert differences(TABLES, queries, history(random.Random(7)), judged={"q": meant}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("pivot (sum(a) for b in (-1, 1, NULL, 2.5))", ("s", "-1", "1", "NULL", "2.5")),
+        (
+            "pivot (sum(a), MAX(a) m for s in ('x', upper('x')))",
+            ("b", "x_sum(a)", "x_m", "upper('x')_sum(a)", "upper('x')_m"),
+        ),
+        ("pivot (sum(b) for s in (cast('x' as varchar), 'y'))", ("a", "x", "y")),
+    ],
+)
+def test_columns_of_pivots_are_called_as_they_are_written(text, expected):
+    """The column of -1 was called 1, that of upper('x') upper; that of sum(a) was SUM(a)."""
+    flow = tm.Dataflow()
+    flow.input("t", {"a": "int64", "b": "int64", "s": "string"})
+    assert flow.sql(f"select * from t {text}").schema.names == expected
 
 
 def test_pivot_as_spark_has_it():

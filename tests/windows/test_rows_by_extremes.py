@@ -3,6 +3,8 @@
 import math
 import random
 
+import pytest
+
 import tidemill as tm
 from tidemill.testing import all_at_once, check_equivalent
 
@@ -64,3 +66,11 @@ def test_what_a_change_costs_is_said():
     text = flow.explain()
     assert "in order, a change costs the frames around it" in text
     assert "by a group joined to the rows, a change costs its value" in text
+
+
+def test_errors_name_what_the_user_called():
+    """They named the struct and the hash that it is kept up to date by."""
+    t = tm.Dataflow().input("t", {"k": "string", "o": "int64", "a": "string", "b": "float64"})
+    with pytest.raises(tm.errors.SchemaError) as caught:
+        t.filter(tm.first("a", order_by="b").over(FRAMES["near"]) == "p")
+    assert str(caught.value).startswith("`FIRST(a ORDER BY b) OVER (PARTITION BY k ORDER BY o ROWS")

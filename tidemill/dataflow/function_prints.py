@@ -235,6 +235,8 @@ class _Walk:
         if isinstance(made, str):
             return f"{_package(value)}.{made}"
         maker, given, state, items, pairs = (*made, None, None, None)[:5]
+        if isinstance(state, dict):  # what was computed once and kept says nothing that the rest does not
+            state = {name: kept for name, kept in state.items() if not _is_kept_result(kind, name)}
         within = [self.value(part) for part in (maker, given, state, items and list(items))]
         return digest("object", *within, self._pairs(pairs or ()))
 
@@ -296,6 +298,11 @@ def _module(name: str) -> Any:
         return importlib.import_module(name)
     except Exception:  # noqa: BLE001 - the function will say what is wrong with it, if it is called
         return None
+
+
+def _is_kept_result(kind: type, name: str) -> bool:
+    """Return whether an attribute holds what a cached property gave, or the hash that attrs keeps."""
+    return name == "_attrs_cached_hash" or isinstance(getattr(kind, name, None), functools.cached_property)
 
 
 def _is_empty(cell: Any) -> bool:

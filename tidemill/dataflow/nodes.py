@@ -45,7 +45,7 @@ class LoopLimits:
         return f"return_at={self.return_at}" if self.return_at is not None else "no limit"
 
 
-@attrs.frozen(eq=False, kw_only=True, repr=False, slots=False)  # slots would make every attribute slow
+@attrs.frozen(eq=False, kw_only=True, repr=False, slots=False)  # with slots cached properties slow every attribute
 class Node:
     """An operator. Nodes are compared by identity; ``id`` is their place in the order of making."""
 

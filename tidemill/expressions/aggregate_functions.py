@@ -81,7 +81,8 @@ class Aggregate(Expr):
         value = {"by": operand(_as_given(key.expression)), "tie": tie, "value": operand(_as_given(self.argument))}
         whole = call("named_struct", *(part for pair in value.items() for part in pair))
         function = "min" if (name == "first") is not key.descending else "max"
-        return window_call(Aggregate(function, whole, self.condition), function, window, strategy).field("value")
+        called = window_call(Aggregate(function, whole, self.condition), function, window, strategy)
+        return attrs.evolve(called, meant=self).field("value")
 
     def _of_partition(self, window: Window, strategy: str) -> Expr:
         """Return the value in the partition's first row, or last, in this order and not the window's: without structs.
@@ -95,9 +96,8 @@ class Aggregate(Expr):
             apart = call("case", condition, 0, 1)
             keys = (asc(apart) if is_first else desc(apart), *keys)
         function = (first_value if is_first else last_value)(value)
-        return window_call(
-            function, function.function, window.order_by(*keys).rows_between(UNBOUNDED, UNBOUNDED), strategy
-        )
+        ordered = window.order_by(*keys).rows_between(UNBOUNDED, UNBOUNDED)
+        return window_call(function, function.function, ordered, strategy)
 
     @property
     def _operands(self) -> tuple[Expr | str | None, ...]:
@@ -126,7 +126,7 @@ class Aggregate(Expr):
 
 @attrs.frozen(eq=False, repr=False)
 class HashOfRow(Expr):
-    """The hash that breaks ties: over which columns, the rows of the window say that it is bound to."""
+    """The hash that breaks ties, over columns that are known where a call is bound to its rows."""
 
     @property
     def parts(self) -> tuple[Expr, ...]:

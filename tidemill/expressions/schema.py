@@ -28,7 +28,7 @@ class Field:
         return f"{self.name}: {self.dtype}" + ("" if self.nullable else " not null")
 
 
-@attrs.frozen(cache_hash=True, slots=False)  # slots would make every attribute slow
+@attrs.frozen(cache_hash=True, slots=False)  # with slots cached properties slow every attribute
 class Schema:
     """The columns of a collection, in order; names are unique.
 

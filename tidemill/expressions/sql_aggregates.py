@@ -113,7 +113,7 @@ def aggregate(name: str, node: exp.Anonymous, parser: Parser, within: Sequence[e
     parameters, options = inspect.signature(build).parameters, dict[str, Any]()
     if distinct and name not in _ONCE_IS_ENOUGH:
         if "distinct" not in parameters:
-            raise parser.unsupported(node, f": {name.upper()} does not take DISTINCT")
+            raise parser.unsupported(node, f": {name.upper().lstrip('#')} does not take DISTINCT")
         options["distinct"] = True
     if order:
         if "order_by" not in parameters:

@@ -19,7 +19,7 @@ from tidemill.errors import SchemaError, brief, did_you_mean
 MAX_DECIMAL_PRECISION: Final = 38
 
 
-@attrs.frozen(cache_hash=True, slots=False)  # slots would make every attribute slow
+@attrs.frozen(cache_hash=True, slots=False)  # with slots cached properties slow every attribute
 class DType:
     """A column's type: a name such as ``int64``, a decimal, a list, a struct.
 

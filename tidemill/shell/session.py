@@ -114,6 +114,9 @@ class SqlSession:
             yield from self._defined(statement)
         elif first in _OTHERS:
             yield from _OTHERS[first](self, statement)
+        elif first == "DECLARE":
+            hint = "write recursion as WITH RECURSIVE in one view, or make a dataflow by tm.Dataflow.from_sql"
+            raise statement.error("DECLARE is of scripts, whose statements are read at once", hint)
         else:
             raise statement.error(f"statement {first}: {did_you_mean(first, _KNOWN)}")
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
 
 from tidemill.errors import SchemaError, SqlError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate
@@ -82,7 +83,9 @@ class Expressions(ExpressionParser):
 
     def unsupported(self, node: Any, why: str = "") -> Any:
         """Return the error for what is not supported."""
-        what = node.sql(dialect=self.dialect.name) if isinstance(node, exp.Expression) else str(node)
+        what = str(node)
+        if isinstance(node, exp.Expression):  # written in the dialect as far as sqlglot can, which else warns
+            what = node.sql(dialect=self.dialect.name, unsupported_level=ErrorLevel.IGNORE)
         what = what if len(what) <= 80 else what[:80] + "..."  # noqa: PLR2004 - letters
         return self.names.error(node, f"`{what}` is not supported", why.removeprefix(": ") or None)
 

@@ -12,26 +12,21 @@ from sqlglot import exp
 from tidemill.expressions.expr import Call, Cast, Expr, lit
 from tidemill.expressions.functions import NULL
 from tidemill.expressions.functions.dates import AGE_PARTS, extract
+from tidemill.expressions.sql_aggregates import Parser
 from tidemill.expressions.types import DATE, FLOAT64, INT64, INTERVAL, TIMESTAMP, TIMESTAMPTZ, DType
 from tidemill.expressions.types import decimal_type as decimal_of
 from tidemill.sql.dialects import Dialect
 
 
-class MomentParser(Protocol):
-    """What is asked of the parser of a query's expressions."""
+class DialectParser(Parser, Protocol):
+    """What is asked of the parser of a query's expressions, whose dialect is known."""
 
     @property
     def dialect(self) -> Dialect:
         """The text's dialect."""
 
-    def expression(self, node: Any) -> Expr:
-        """Return the expression that a node stands for."""
-
     def type_of(self, expression: Expr, node: Any) -> DType:
         """Return the type of an expression."""
-
-    def unsupported(self, node: Any, why: str = "") -> Any:
-        """Return the error for what is not supported."""
 
 
 _PARTS: Final = frozenset(("year", "month", "day", "quarter", "week", "hour", "minute", "doy"))
@@ -44,7 +39,7 @@ _OTHER_PARTS: Final[dict[str, Callable[[Expr], Expr]]] = {
 _TWO: Final = 2
 
 
-def extracted(parser: MomentParser, node: exp.Extract) -> Expr:
+def extracted(parser: DialectParser, node: exp.Extract) -> Expr:
     """Return a part of a date, or of an age; those that dialects count differently are refused."""
     part, moment = node.name.lower(), node.expression
     if _is_age(inner := moment.unnest()) and len(inner.expressions) == _TWO and parser.dialect.has("age"):
@@ -62,7 +57,7 @@ def extracted(parser: MomentParser, node: exp.Extract) -> Expr:
     return _OTHER_PARTS[part](parser.expression(moment))
 
 
-def date_part(parser: MomentParser, node: exp.Anonymous) -> Expr:
+def date_part(parser: DialectParser, node: exp.Anonymous) -> Expr:
     """Return a part by its name in quotes: a bigint in DuckDB's dialect, a float64 in those of PostgreSQL's family."""
     part, *moments = node.expressions or [None]
     if len(moments) != 1 or not isinstance(part, exp.Literal) or not part.is_string:
@@ -77,7 +72,7 @@ def _is_age(node: exp.Expression) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.lower() == "age"
 
 
-def age(parser: MomentParser, node: exp.Anonymous) -> Expr:
+def age(parser: DialectParser, node: exp.Anonymous) -> Expr:
     """Refuse an age outside of EXTRACT: no column holds months beside days, and one of today changes by itself."""
     if len(node.expressions) == _TWO:
         why = ": no column holds its months beside days: EXTRACT(YEAR FROM age(a, b)) and so on, or a - b, are values"
@@ -85,7 +80,7 @@ def age(parser: MomentParser, node: exp.Anonymous) -> Expr:
     raise parser.unsupported(node, ": it changes while its input does not: compare with now() - INTERVAL ... in WHERE")
 
 
-def _seconds(parser: MomentParser, moment: exp.Expression) -> Expr:
+def _seconds(parser: DialectParser, moment: exp.Expression) -> Expr:
     """Return the seconds since 1970, or between two timestamps: a float64, in PostgreSQL's family a decimal."""
     inner: Any = moment.unnest()
     apart = isinstance(inner, exp.Sub) and not inner.args.get("negate")
@@ -106,7 +101,7 @@ _OF_RISINGWAVE: Final = re.compile(
 """Templates that RisingWave, which translates them for another library, reads as PostgreSQL does."""
 
 
-def template_differs(parser: MomentParser, given: list[exp.Expression]) -> str:
+def template_differs(parser: DialectParser, given: list[exp.Expression]) -> str:
     """Return why TO_CHAR means something else in a dialect of PostgreSQL's family."""
     name = parser.dialect.name
     if name == "postgres" or len(given) != _TWO:

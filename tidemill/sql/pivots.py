@@ -40,16 +40,19 @@ def pivoted(names: Names, parser: Expressions, item: Item, node: exp.Pivot) -> R
     for values in product(*(field.expressions for field in fields)):
         by, conditions = [], []
         for column, value in zip(columns, values, strict=True):
-            aliased = isinstance(value, exp.PivotAlias)
-            given = parser.expression(value.this if aliased else value)
-            by.append(value.args["alias"].name if aliased else value.name or names.source.written(value))
-            test = column.is_null() if is_null(given) else column == given
+            given, alias = _unaliased(value)
+            if given.find(exp.Column, exp.Query):
+                reason = f"PIVOT is by values: `{names.source.written(given)}` is no value that is written out"
+                raise names.error(given, reason, "write IN (1, 'a') and so on")
+            constant = parser.expression(given)
+            by.append(_shown(names, given) if alias is None else alias.name)
+            test = column.is_null() if is_null(constant) else column == constant
             conditions.append(names.condition(test, value, "PIVOT"))
         is_value = conditions[0] if len(conditions) == 1 else Call("and", tuple(conditions))
         for one in node.expressions:
             made = parser.expression(one.this if isinstance(one, exp.Alias) else one)
             if not isinstance(made, Aggregate):
-                raise names.error(one, "PIVOT takes aggregates")
+                raise names.error(one, f"`{names.source.written(one)}` is no aggregate, and PIVOT takes such")
             used |= read([made])
             condition = is_value if made.condition is None else made.condition & is_value
             field, aggregate = names.aggregate(attrs.evolve(made, condition=condition), one)
@@ -70,6 +73,17 @@ def pivoted(names: Names, parser: Expressions, item: Item, node: exp.Pivot) -> R
     return Relation(group, (*of_key, *visible))
 
 
+def _unaliased(node: Any) -> tuple[Any, exp.Identifier | None]:
+    """Return what a node names, and the name."""
+    return (node.this, node.args["alias"]) if isinstance(node, (exp.PivotAlias, exp.Alias)) else (node, None)
+
+
+def _shown(names: Names, value: exp.Expression) -> str:
+    """Return what the column of a value without a name is called: a literal, of whatever type, by what it says."""
+    literal = value.this if isinstance(value, exp.Cast) else value
+    return literal.name if isinstance(literal, exp.Literal) else names.source.written(value)
+
+
 def _kept(names: Names, parser: Expressions, item: Item, node: exp.Pivot, used: set[str]) -> list[Visible]:
     """Return the columns that groups are by: those of GROUP BY or, without one, all that are not read."""
     group = node.args.get("group")
@@ -85,7 +99,7 @@ def _column(names: Names, parser: Expressions, item: Item, node: exp.Expression)
     for column in item.star:
         if isinstance(found, Column) and isinstance(column.expr, Column) and column.expr.name == found.name:
             return column
-    raise names.error(node, f"{names.source.written(node)} is no column of the table")
+    raise names.error(node, f"`{names.source.written(node)}` is no column of the table", "compute it in a subquery")
 
 
 def unpivoted(names: Names, parser: Expressions, item: Item, node: exp.Pivot) -> Relation:
@@ -95,9 +109,7 @@ def unpivoted(names: Names, parser: Expressions, item: Item, node: exp.Pivot) ->
     within: Any = fields[0] if len(fields) == 1 else None
     if within is None or not within.expressions or len(node.expressions) != 1:
         raise names.error(node, "UNPIVOT is of columns that are written out: UNPIVOT (value FOR name IN (a, b))")
-    parts = [
-        (one.this, one.args["alias"]) if isinstance(one, exp.PivotAlias) else (one, None) for one in within.expressions
-    ]
+    parts = [_unaliased(one) for one in within.expressions]
     columns = [_column(names, parser, item, one) for one, _ in parts]
     shown = [c.name if alias is None else alias.name for c, (_, alias) in zip(columns, parts, strict=True)]
     made = tables.each(names, node, [c.expr for c in columns], ("pos", "value"), first=0)

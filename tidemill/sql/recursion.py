@@ -93,9 +93,10 @@ class Declared:
     created: list[tuple[str, exp.Create]] = attrs.field(factory=list)
 
     @property
-    def waits(self) -> bool:
-        """Whether some of them are still to be made."""
-        return not set(self.aliases) <= {key for key, _ in self.created}
+    def missing(self) -> list[exp.TableAlias]:
+        """Those that are still to be made."""
+        made = dict(self.created)
+        return [alias for key, alias in self.aliases.items() if key not in made]
 
     def relations(self, queries: Any) -> list[tuple[exp.Create, Relation | None]]:
         """Return the declared views with their rows, each of them once, and the others, which may be made then."""

@@ -156,11 +156,9 @@ class _Script:
         for statement in self.statements:
             with self.placed(statement):
                 self.statement(statement)
-        if self.declared_views.aliases:
-            missing = next(
-                a for k, a in self.declared_views.aliases.items() if k not in dict(self.declared_views.created)
-            )
-            raise self.names.error(missing, f"view `{missing.this.name}` is declared, and never made")
+        for alias in self.declared_views.missing:
+            hint = f"write CREATE VIEW {alias.this.name} AS ... behind it"
+            raise self.names.error(alias, f"view `{alias.this.name}` is declared, and never made", hint)
         return self.views
 
     def placed(self, node: exp.Expression) -> AbstractContextManager[None]:
@@ -176,15 +174,14 @@ class _Script:
         alias = node.expressions[0] if isinstance(node, exp.Declare) else None
         if isinstance(alias, exp.TableAlias):
             if self.dialect.key(alias.this) in self.declared_views.aliases:
-                raise self.names.error(node, f"view `{alias.this.name}` is declared twice")
+                raise self.names.error(node, f"view `{alias.this.name}` is declared twice", "leave one out")
             self.declared_views.aliases[self.dialect.key(alias.this)] = alias
             return
         if not isinstance(node, exp.Create):
-            word = node.this if isinstance(node, exp.Command) else type(node).__name__
+            word = str(node.this if isinstance(node, exp.Command) else type(node).__name__).upper()
+            what = "CREATE of this form" if word == "CREATE" else f"statement {word}"
             hint = "a script has CREATE TABLE, CREATE VIEW, CREATE MATERIALIZED VIEW and DECLARE RECURSIVE VIEW"
-            raise SqlError(
-                f"statement {str(word).upper()} is not supported", self.source.text, start_of(node), hint=hint
-            )
+            raise SqlError(f"{what} is not supported", self.source.text, start_of(node), hint=hint)
         self.source.only(node, "this", "kind", "expression", "properties")
         kind = str(node.args["kind"]).upper()
         if kind == "TABLE" and node.expression is None:
@@ -201,13 +198,13 @@ class _Script:
         if not declared.aliases:
             self.create_view(node)
             return
-        if (
-            isinstance(node.this, exp.Schema)
-            and self.dialect.key_of(self.dotted(self.target(node))) in declared.aliases
-        ):
+        key = self.dialect.key_of(self.dotted(self.target(node)))
+        if isinstance(node.this, exp.Schema) and key in declared.aliases:
             raise self.names.error(node, "the columns of a declared view are named where it is declared")
-        declared.created.append((self.dialect.key_of(self.dotted(self.target(node))), node))
-        if declared.waits:
+        if key in dict(declared.created):
+            raise self.names.error(self.target(node), f"view `{key}` is made twice", "give one of them another name")
+        declared.created.append((key, node))
+        if declared.missing:
             return
         self.declared_views = Declared()
         queries = Queries(self.names, dict(self.environment))

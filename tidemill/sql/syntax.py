@@ -41,7 +41,7 @@ class Source:
     def written(self, node: exp.Expression) -> str:
         """Return a node as the user wrote it, where that is known."""
         span = node.meta.get(SPAN)
-        return self.text[span[0] : span[1]] if span else node.sql()
+        return self.text[span[0] : span[1]] if span else node.sql(normalize_functions=False)
 
     def span(self, node: Any) -> tuple[int, int] | None:
         """Return where a node begins and ends, where that is known."""
@@ -95,7 +95,8 @@ def parse(text: str, grammar: str) -> tuple[Source, list[exp.Expression]]:
     logger = logging.getLogger("sqlglot")
     level, logger.disabled = logger.disabled, True  # what it only warns of is an error here
     try:
-        trees = _grammar(grammar)(dialect=dialect).parse(dialect.tokenize(text), text)
+        tokens = _tokenizer(grammar)(dialect=dialect).tokenize(text)
+        trees = _grammar(grammar)(dialect=dialect).parse(tokens, text)
     except SqlglotError as error:
         if isinstance(error.__cause__, RecursionError):
             raise error.__cause__ from None
@@ -220,7 +221,7 @@ class _Strict:
         """Take DuckDB's PIVOT or UNPIVOT as a query: SELECT * of a table with one of them behind it."""
         node = super()._parse_simplified_pivot(is_unpivot)  # type: ignore[misc]
         if not isinstance(self.dialect, DuckDB):
-            self.raise_error("PIVOT without SELECT is DuckDB's")
+            self.raise_error("PIVOT and UNPIVOT as statements are DuckDB's: write SELECT * FROM t PIVOT (...)")
         on, fields = node.expressions or [], list(node.expressions or [])
         aggregates = node.args.get("using") or [exp.Anonymous(this="count", expressions=[exp.Star()])]
         if is_unpivot:
@@ -307,6 +308,18 @@ class _Strict:
         if name is not None and kind is None:
             self.raise_error("expected the type of a binding's column")
         return None if name is None else exp.ColumnDef(this=name, kind=kind)
+
+
+@functools.cache
+def _tokenizer(name: str) -> Any:
+    base = Grammar.get_or_raise(name).tokenizer_class
+
+    class Tokenizer(base):  # type: ignore[misc, valid-type]
+        """The dialect's words; what follows DECLARE are words too, which PostgreSQL's takes as one text."""
+
+        KEYWORDS: ClassVar[dict[str, Any]] = {**base.KEYWORDS, "DECLARE": TokenType.DECLARE}
+
+    return Tokenizer
 
 
 @functools.cache

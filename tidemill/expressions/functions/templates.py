@@ -135,6 +135,8 @@ def _ordinal(number: str, suffix: str) -> str:
 
 @functools.cache
 def _moment_parts(template: str) -> list[Callable[[_Moment], str]] | str:
+    if not template:
+        return "nothing is in it, of which PostgreSQL makes NULL"
     found = [_moment_part(t) for t in _tokens(template, _OF_MOMENTS, "FM|fm|TM|tm", "(?:TH|th|SP)?")]
     wrong = next((f for f in found if isinstance(f, str)), None)
     return [f for f in found if not isinstance(f, str)] if wrong is None else wrong
@@ -217,7 +219,8 @@ def _number(value: Any, template: str) -> str:
             is_blank = digit == " " or (is_zero and (form.fills or kept > 0))
             written += [blank] if is_blank else [sign, digit]
             sign = sign if is_blank else ""
-            follows, place = not is_blank and not is_zero and name != ".", place + (name != ".")
+            follows = digit != "" and not is_blank and not is_zero and name != "."
+            place += name != "."
             written += [_closing(form, minus=minus)] if i == last else []
         elif name == ",":
             written.append("," if follows else blank)

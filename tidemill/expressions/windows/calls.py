@@ -34,6 +34,8 @@ class WindowCall(Expr):
     distinct: bool = False
     """Whether an aggregate takes each value once."""
     strategy: Strategy = "auto"
+    _meant: Expr | None = None
+    """What users called, where it is done by another function."""
 
     @property
     def parts(self) -> tuple[Expr, ...]:
@@ -44,7 +46,7 @@ class WindowCall(Expr):
         return self.function.label, self.window.label, self.distinct, self.strategy
 
     def __repr__(self) -> str:
-        function = repr(self.function)
+        function = repr(self.function if self._meant is None else self._meant)
         if self.distinct:
             function = function.replace("(", "(DISTINCT ", 1)
         return f"{function} OVER ({self.window.text})"

@@ -34,7 +34,7 @@ from tidemill.renderer.embedded.kernels.sorting import PART
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, Ints
 
 _MANY: Final = 1 << 12
-"""Rows of which it is worth to drop some before they are encoded, where else only their codes are compared."""
+"""How many rows a table has at least for comparisons to be made on it: comparing the codes of fewer takes less."""
 
 
 class Passed(NamedTuple):

@@ -127,7 +127,7 @@ def _as_tuple(types: Iterable[DType | None]) -> tuple[DType | None, ...]:
     return tuple(types)
 
 
-@attrs.frozen(slots=False)  # slots would make every attribute slow
+@attrs.frozen(slots=False)  # with slots cached properties slow every attribute
 class UpdateLayout:
     """How the updates of one trace are laid out: codes of values, coordinates of the time, weights."""
 
