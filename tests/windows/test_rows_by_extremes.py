@@ -58,6 +58,20 @@ def test_engines_and_strategies_agree_and_ties_are_those_of_groups():
     assert not any(len(run.snapshot(name)) for name in flow.graph.outputs if name.endswith("differ"))
 
 
+def test_ties_in_running_frames_are_those_of_groups():
+    """Whole partitions become groups, so that they say nothing of how frames in order break ties."""
+    flow = tm.Dataflow()
+    t = flow.input("t", {"k": "string", "o": "int64", "a": "string", "b": "float64"})
+    last = t.with_columns(**{n: c.over(FRAMES["so far"]) for n, c in CALLS.items()}).filter("o = 19")
+    flow.output("windows", last.select("k", *CALLS))
+    flow.output("groups", t.group_by("k").agg(**CALLS))
+    for engine in (tm.Embedded(), tm.Reference()):
+        with flow.start(engine) as run:
+            run.insert("t", [(k, o, f"{k} {o}", 1.0) for k in "vwxyz" for o in range(20)])
+            run.advance()
+            assert list(run.snapshot("windows")) == list(run.snapshot("groups"))
+
+
 def test_what_a_change_costs_is_said():
     flow = tm.Dataflow()
     t = flow.input("t", {"k": "string", "o": "int64", "a": "string", "b": "float64"})
