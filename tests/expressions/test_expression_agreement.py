@@ -176,7 +176,10 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
     if kind in ("timestamp", "timestamptz"):
         found += [call("interval_subtract", same, sub("interval")), call("interval_add", sub("interval"), same)]
     if kind == "int32":
-        found += [call("age_part", st.sampled_from(["year", "month", "day", "hour"]), sub("timestamp"), sub("date"))]
+        ages: Any = call("age", sub("timestamp"), sub("date"))
+        months: Any = ages.map(lambda e: e.field("months"))
+        months.calls = "age"
+        found += [months]
         found += [call(f, sub(k)) for f in ("hour", "minute", "second") for k in ("time", "interval", "timestamptz")]
         found += [call("day", sub("interval"))]
     if kind.startswith("struct<"):
@@ -292,6 +295,8 @@ ANGLES = [
     "cos",
     "tan",
     "cot",
+    "sec",
+    "csc",
     "asin",
     "acos",
     "atan",
@@ -334,11 +339,11 @@ def further(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:
         found += [call("unhex", sub("string")), call("unbase64", sub("string"))]
     if kind == "date":
         forms = st.sampled_from(["yyyy-MM-dd", "d.M.yy", "yyyy-MM-dd HH:mm:ss.SS"])
-        found += [call("date_of_text", sub("string"), forms)]
+        found += [call(f, sub("string"), forms) for f in ("date_of_text", "try_date_of_text")]
         found += [call("next_day", moment, st.sampled_from(["MO", "sun", "Friday"]))]
     if kind == "timestamp":
         forms = st.sampled_from(["yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss.SS", "h a"])
-        found += [call("timestamp_of_text", sub("string"), forms)]
+        found += [call(f, sub("string"), forms) for f in ("timestamp_of_text", "try_timestamp_of_text")]
     if kind == "string":
         data = st.sampled_from(["string", "binary"]).flatmap(sub)
         places, part = st.integers(-3, 5) | trees("int32", depth), st.text("aA%", max_size=2)

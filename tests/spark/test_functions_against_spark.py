@@ -148,7 +148,7 @@ ANGLES = (
     "log1p",
 )
 INEXACT += [f"{name}({a})" for name in ANGLES for a in ("f / 1e300", "n")]
-INEXACT += ["cot(n)", "atan2(f, g)", "hypot(f, g)", "log(n, m)", "log(2, f)"]
+INEXACT += ["cot(n)", "sec(n)", "csc(n)", "sec(f / 1e300)", "atan2(f, g)", "hypot(f, g)", "log(n, m)", "log(2, f)"]
 LISTS = ["array(i, j, NULL)", "array(s, u)", "array(f, g, f)", "split(s, ',')"]
 JSON_TEXTS = [
     "", "null", "1", "[]", '[{"a":1}]', "{}", '{"a":1', '{"a":null}', '{"a":1}x', '{"A":1}', '{"a":1,"a":2}', "{a:1}", '{"a":01}',
@@ -193,7 +193,7 @@ SPELT = {
 """What Spark spells in another way, and where it is: functions without a name there."""
 NOT_SPARKS = {
     "floor_divide", "list_percentile", "list_percentile_disc", "list_mode", "list_bit_and", "list_bit_or", "list_bit_xor",
-    "list_regression", "list_or_empty", "row_text", "fit", "round_scaled", "age_part", "template_to_char",
+    "list_regression", "list_or_empty", "row_text", "fit", "round_scaled", "age", "template_to_char",
 }  # fmt: skip
 """Python's //, what aggregates are made of, how DuckDB rounds, and what PostgreSQL makes of dates and numbers."""
 

@@ -28,7 +28,8 @@ CALLS = {
     "pi": "pi()", "cbrt": "cbrt(x)", "split_part": "split_part(s, 'x', 2)", "strpos": "strpos(s, 'y')",
     "list_extract": "list_extract([a, b], 2)", "hex": "hex(s)", "contains": "contains(s, 'x')", "quarter": "quarter(d)",
     "hour": "hour(m)", "minute": "minute(m)", "second": "second(m)", "dayofyear": "dayofyear(d)", "last_day": "last_day(d)",
-    "ifnull": "ifnull(a, b)", "age": "extract(month from age(m, n))", "date_part": "date_part('doy', d)",
+    "string_split": "string_split(s, 'z')", "str_split": "str_split(s, 'zz')", "split": "split(concat(s, '.*'), '.')",
+    "string_to_array": "string_to_array(concat('x', s), '+')", "ifnull": "ifnull(a, b)", "age": "extract(month from age(m, n))", "date_part": "date_part('doy', d)",
 }  # fmt: skip
 FORMS = [
     "trim(both 'x' from s)", "trim(leading 'xy' from s)", "trim(trailing 'z' from s)", "extract(isodow from d)",
@@ -38,6 +39,12 @@ FORMS = [
     "d + interval 1 month", "interval 3 hour + d", "d - interval 1 day < m", "d + interval 1 day = date '2020-01-02'",
     "d - a::int", "m - interval '3' hour", "extract(epoch from m - n) / 60", "extract(quarter from m)",
     *[f"extract({part} from age({a}, {b}))" for part in ("year", "month", "day", "hour", "minute") for a, b in ("mn", "dm")],
+    "age(m, n) > interval '1 month'", "age(m, n) between interval '-30 days' and interval '1 year'",
+    "age(m, n) < age(n, d)", "age(d, n) = age(n, d)", "age(m, m) <> interval '0 days'", "interval 5 hour >= age(m, d)",
+    "string_split(s, '.')", "string_split(concat(s, '|', s), '|')", "string_split('', ',')",
+    *[f"{x} {sign} {quantifier}([{of}])" for x in ("a", "null::bigint", "3") for sign in ("=", "<>", "<", "<=", ">", ">=")
+      for quantifier in ("any", "all") for of in ("a, b", "b, 3, null", "null::bigint")],
+    "a = any(cast(null as bigint[]))",
     "round(x)", "round(x, 2)", "round(a / 200, 2)", "round(round(x, 3) * a, 1)", "cast(round(x) as int)",
 ]  # fmt: skip
 
@@ -123,9 +130,16 @@ def test_functions_that_are_not_listed_are_refused():
         ("extract(century from d)", "postgres", "expected one of"),
         ("round(x, -301)", "duckdb", "a float is rounded to -300 to 300 places"),
         ("cast(round(x, 1) as int)", "duckdb", "another result for a cast"),
-        ("age(m, n)", "postgres", r"EXTRACT\(YEAR FROM age\(a, b\)\)"),
+        ("age(m, n, m)", "postgres", "AGE gets 3 arguments|AGE expects two dates"),
+        ("age(m, n) < m", "postgres", "expects values of one type"),
+        ("a < any(s)", "duckdb", "expects a list"),
+        ("a < any(array(b))", "spark", "write ARRAY_CONTAINS"),
+        ("string_split(s, a)", "duckdb", "a delimiter that is written out"),
+        ("string_to_array(s, '')", "postgres", "and not empty"),
+        ("to_char(s, 'x')", "postgres", r"`TO_CHAR\(s, 'x'\)` gets string and string: TO_CHAR expects a date"),
         ("extract(year from age(m))", "duckdb", "it changes while its input does not"),
         ("extract(epoch from age(m, n))", "postgres", "of an age expected one of year, month"),
+        ("try_to_date(s, 'w')", "spark", "`w` at 0 is not supported"),
         ("extract(year from age(m, n))", "risingwave", "function `age` is not supported"),
         ("to_char(m, 'YYYY TZ')", "postgres", "`TZ` at 5 is not supported"),
         ("to_char(a, 'L99')", "postgres", "`L` at 0 is not supported"),
@@ -166,6 +180,17 @@ def test_what_is_refused_says_why(text, dialect, reason):
         ("postgres", "date_part('year', m)", 1970.0),
         ("duckdb", "date_part('year', m)", 1970),
         ("materialize", "extract(day from age(m, timestamp '1969-12-31'))", 2),
+        *(
+            (d, "age(m, timestamp '1965-11-30 01:00')", (49, 1, 82_800_000_000))
+            for d in ("postgres", "materialize", "duckdb")
+        ),
+        ("postgres", "age(timestamp '1965-11-30 01:00', m)", (-49, -1, -82_800_000_000)),
+        ("postgres", "string_to_array('', ',')", ()),
+        ("risingwave", "string_to_array('a,,b', ',')", ("a", "", "b")),
+        ("spark", "try_to_timestamp('1970-01-02')", dt.datetime(1970, 1, 2)),
+        ("spark", "coalesce(try_to_timestamp('2/1/70', 'yyyy'), m)", dt.datetime(1970, 1, 2)),
+        ("spark", "try_to_date('2/1/70', 'd/M/yy')", dt.date(2070, 1, 2)),
+        ("spark", "try_to_date(concat('no', cast(a as string))) is null", True),
     ],
 )
 def test_moments_and_numbers_as_text(dialect, text, expected):
@@ -177,6 +202,41 @@ def test_moments_and_numbers_as_text(dialect, text, expected):
         run.advance()
         ((found,),) = run.snapshot("o")
         assert (found, type(found)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
+def test_nothing_of_an_empty_list_compares_and_of_null_in_duckdb_neither(dialect):
+    flow = tm.Dataflow()
+    rows = [(a, values) for a in (1, None) for values in ((), None)]
+    lists = flow.constant({"a": "int64", "l": "list<int64>"}, rows)
+    columns = (
+        "a, l, a = any(l) as e, a <> any(l) as n, a < any(l) as lt, a = all(l) as f, a <> all(l) as o, a > all(l) as g"
+    )
+    flow.output("o", flow.sql(f"select {columns} from t", dialect, tables={"t": lists}))
+    found = set(flow.start().snapshot("o"))
+    of_nothing = [False] * 3 + [True] * 3
+    of_null = of_nothing if dialect == "duckdb" else [None] * 6
+    assert found == {(*row, *(of_null if row[1] is None else of_nothing)) for row in rows}
+
+
+def test_ages_are_ordered_by_how_long_they_are():
+    """Months are of 30 days in comparisons: 30 days and an hour are more than a month, though they have no month."""
+    moments = [dt.datetime(2020, 3, day, hour) for day in (1, 2, 30, 31) for hour in (0, 1, 23)]
+    pairs = [
+        (a, b)
+        for a in moments
+        for b in (dt.datetime(2020, 2, 29, 1), dt.datetime(2020, 1, 30), dt.datetime(2020, 1, 31))
+    ]
+    tables = {"t": {"m": "timestamp", "n": "timestamp"}}
+    order = "age(m, n) desc, m, n"
+    queries = {
+        "first": f"select m, n from t order by {order} limit 9",
+        "named": "select m, n, age(m, n) > interval '1 month' as a from t order by a, age(n, m), m, n limit 7",
+        "rows": f"select m, n, row_number() over (order by {order}) as i from t",
+        "list": f"select array_agg(m order by {order}) as l from t",
+        "within": "select m, n from t where age(m, n) >= interval '30 days'",
+    }
+    assert differences(tables, queries, [{"t": (pairs[:20], [])}, {"t": (pairs[20:], pairs[:3])}]) == []
 
 
 def test_seconds_of_postgres_are_decimals():

@@ -25,6 +25,9 @@ def result(text, dialect="spark"):
         ("select s.a from t", ["a"], [(None,), (None,), (1,)]),
         ("select t.s.a + 1 as x from t", ["x"], [(None,), (None,), (2,)]),
         ("select (s).a from t where (s).a = 1", ["a"], [(1,)]),
+        ("select s.* from t where s.a = 1", ["a", "B"], [(1, "x")]),
+        ("select b as c, (t.s).* from t where b = 2", ["c", "a", "B"], [(2, 1, "x")]),
+        ("select count(distinct (b, s)) as n, count(distinct (1, b + b)) as m from t", ["n", "m"], [(3, 3)]),
         ("select s.a, count(*) as n from t group by s.a", ["a", "n"], [(None, 2), (1, 1)]),
         ("select s, count(*) as n from t group by s", ["s", "n"], [(None, 1), ((None, None), 1), ((1, "x"), 1)]),
         ("select u.a from (select s.a from t) u, t where t.s.a = u.a", ["a"], [(1,)]),
@@ -47,6 +50,9 @@ MADE = [
      None),
     ("duckdb", "select {'a': a, 'q': s.a} as x from t", "struct<a: int64, q: int64>", (1, 1)),
     ("duckdb", "select cast(null as struct(a int, b varchar)) as x from t", "struct<a: int32, b: string>", None),
+    ("spark", "select (a, b) as x from t", "struct<a: int64, b: int64>", (1, 2)),
+    ("duckdb", "select (a, s.a) as x from t", "struct<f1: int64, f2: int64>", (1, 1)),
+    *((d, "select (a, s.a) as x from t", "struct<f1: int64, f2: int64>", (1, 1)) for d in PG),
     *((d, "select row(a, s.a) as x from t", "struct<f1: int64, f2: int64>", (1, 1)) for d in PG),
     *((d, "select (row(a, s)).f2 as x from t", "struct<a: int64, B: string>", (1, "x")) for d in PG),
 ]  # fmt: skip
@@ -95,6 +101,8 @@ def test_names_of_fields_match_as_those_of_columns(dialect):
 @pytest.mark.parametrize(
     ("dialect", "text", "reason"),
     [
+        *((d, f"select {x}.* from t", f"no table `{x}` in FROM") for d in ALL for x in ("a", "q")),
+        *((d, "select (a + 1).* from t", "of what is no struct") for d in ALL),
         ("spark", "select s.no from t", "no field `no`"), ("spark", "select a.b from t", "no table `a` in FROM"),
         ("spark", "select (a).b from t", "no field `b`: it is of no struct"),
         ("spark", "select row(a) as x from t", "no function `row`"),

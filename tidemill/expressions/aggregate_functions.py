@@ -70,7 +70,7 @@ class Aggregate(Expr):
     def _extreme(self, window: Window, strategy: str) -> Expr:
         """Return the value in the least or greatest struct of the order, the hash that breaks ties, and the value."""
         keys, name = self.order_by or (), self.function
-        if name != "list" and window.frame.whole:
+        if window.frame.whole:
             return self._of_partition(window, strategy)
         if name == "list" or len(keys) > 1 or keys[0].text is not None or keys[0].nulls_first is keys[0].descending:
             other = "the list is in the window's order" if name == "list" else f"use tm.{name}_value(...), or tm.min_by"
@@ -85,10 +85,13 @@ class Aggregate(Expr):
         return attrs.evolve(called, meant=self).field("value")
 
     def _of_partition(self, window: Window, strategy: str) -> Expr:
-        """Return the value in the partition's first row, or last, in this order and not the window's: without structs.
+        """Return the value in the partition's first row, or last, or the list, in this order and not the window's.
 
         Rows that take no part are at the other end, with NULL.
         """
+        if self.function == "list":
+            ordered = window.order_by(*(self.order_by or ())).rows_between(UNBOUNDED, UNBOUNDED)
+            return window_call(attrs.evolve(self, order_by=None), "list", ordered, strategy)
         keys, value, is_first = self.order_by or (), operand(_as_given(self.argument)), self.function == "first"
         if self.condition is not None:
             condition = operand(_as_given(self.condition))
@@ -97,7 +100,7 @@ class Aggregate(Expr):
             keys = (asc(apart) if is_first else desc(apart), *keys)
         function = (first_value if is_first else last_value)(value)
         ordered = window.order_by(*keys).rows_between(UNBOUNDED, UNBOUNDED)
-        return window_call(function, function.function, ordered, strategy)
+        return attrs.evolve(window_call(function, function.function, ordered, strategy), meant=self)
 
     @property
     def _operands(self) -> tuple[Expr | str | None, ...]:

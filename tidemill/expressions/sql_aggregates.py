@@ -24,6 +24,9 @@ class Parser(Protocol):
     def expression(self, node: Any) -> Expr:
         """Return the expression that a node of sqlglot's stands for."""
 
+    def sort_value(self, node: Any) -> Expr:
+        """Return what an ORDER BY goes by."""
+
     def unsupported(self, node: Any, why: str = "") -> SchemaError:
         """Return the error that names the node and the text."""
 
@@ -146,4 +149,4 @@ def _built(
 
 def sort_key(node: exp.Expression, parser: Parser) -> SortKey:
     """Return a key of an ORDER BY."""
-    return SortKey(parser.expression(node.this), bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
+    return SortKey(parser.sort_value(node.this), bool(node.args.get("desc")), bool(node.args.get("nulls_first")))

@@ -27,6 +27,7 @@ from tidemill.expressions.functions import BY_NAME, FUNCTIONS
 from tidemill.expressions.functions.choice import nullif, when
 from tidemill.expressions.functions.dates import WITH_UNIT, extract, to_date, to_timestamp
 from tidemill.expressions.functions.text import ilike, instr, trim
+from tidemill.expressions.functions.tries import try_to_date, try_to_timestamp
 from tidemill.expressions.functions.trigonometry import pi
 from tidemill.expressions.intervals import Interval, interval_of, sum_of, unit_of
 from tidemill.expressions.recursion_guard import recursion_guard, too_deep
@@ -155,6 +156,10 @@ class ExpressionParser:
     def __init__(self, text: str) -> None:
         self.text = text
 
+    def sort_value(self, node: Any) -> Expr:
+        """Return what an ORDER BY goes by."""
+        return self.expression(node)
+
     def expression(self, node: Any) -> Expr:
         rule, found = self.special.get(type(node)), None
         if rule is not None:
@@ -222,7 +227,7 @@ class ExpressionParser:
         if builder := _BUILDERS.get((name, len(args))):
             return builder(*args)
         if name == "struct" and args:
-            return _struct(args, given)
+            return struct_of(args, given)
         if name in _CAST_NAMES and len(args) == 1:
             return Cast(args[0], _CAST_NAMES[name])
         found = BY_NAME.get(name)
@@ -424,7 +429,7 @@ def narrowed(value: Expr, to: exp.DataType, *, safe: bool = False) -> Expr:
     return Call("fit", (value, Literal(" ".join([kind, *(g.name for g in given)])), Literal(safe)))
 
 
-def _struct(values: Sequence[Expr], given: Sequence[exp.Expression]) -> Expr:
+def struct_of(values: Sequence[Expr], given: Sequence[exp.Expression]) -> Expr:
     """Return STRUCT(a, b + 1 AS c, ...); a value without a name is called by its place, as in Spark."""
     named = (exp.Column, exp.Dot, exp.Alias)
     names = [g.alias_or_name if isinstance(g, named) else f"col{i}" for i, g in enumerate(given, 1)]
@@ -495,6 +500,8 @@ _BUILDERS: Final[dict[tuple[str, int], Callable[..., Expr]]] = {
     ("date_part", 2): lambda part, moment: extract(getattr(resolve(part), "value", ""), moment),
     **{("to_date", n): to_date for n in (1, 2)},
     **{(name, n): to_timestamp for name in ("to_timestamp", "to_timestamp_ntz") for n in (1, 2)},
+    **{("try_to_date", n): try_to_date for n in (1, 2)},
+    **{("try_to_timestamp", n): try_to_timestamp for n in (1, 2)},
     ("btrim", 2): trim,
     ("pi", 0): pi,
     ("nanvl", 2): lambda a, b: when(Call("isnan", (a,)), b).otherwise(a),

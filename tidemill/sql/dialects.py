@@ -33,6 +33,13 @@ class Dialect:
     instead: Mapping[str, str] = attrs.field(factory=dict)
     """What else names mean, by the library's name of that."""
 
+    def named(self, text: str) -> str:
+        """Return a message with the dialect's names of functions that are others of the library's."""
+        for name, meant in self.instead.items():
+            for after in "( ":
+                text = text.replace(meant.upper() + after, name.upper() + after)
+        return text
+
     def key(self, name: Any) -> str:
         """Return what an identifier of sqlglot's is found by."""
         return self.written(name) if self.folds else str(name.name).lower()
@@ -69,12 +76,13 @@ _COMMON: Final = _AGGREGATES | {
     "md5", "sin", "cos", "tan", "cot", "atan", "atan2", "degrees", "radians", "pi", "cbrt", "split_part", "strpos",
 }  # fmt: skip
 """Functions that mean the same in PostgreSQL and DuckDB as here, for the arguments that are let through."""
-_LIKE_POSTGRES: Final = _COMMON - {"year", "month", "day"} | {"to_char", "date_part"}
+_LIKE_POSTGRES: Final = _COMMON - {"year", "month", "day"} | {"to_char", "date_part", "string_to_array"}
 _RISINGWAVE: Final = _LIKE_POSTGRES | _OF_BITS | _IN_ORDER
 _MATERIALIZE: Final = _LIKE_POSTGRES | {"age"}
 _POSTGRES: Final = _RISINGWAVE | _OF_PAIRS | {"any_value", "age"}
 _DUCKDB: Final = _COMMON | _OF_BITS | _IN_ORDER | _OF_PAIRS | {
     "list_extract", "hex", "contains", "quarter", "hour", "minute", "second", "dayofyear", "last_day", "ifnull",
+    "string_split", "str_split", "split", "string_to_array",
     "age", "date_part", "any_value", "count_if", "listagg", "median", "min_by", "max_by", "arg_min", "arg_max",
 }  # fmt: skip
 _MEANT: Final = {"array_agg": "#list", "list": "#list", "strpos": "instr"}

@@ -17,19 +17,20 @@ from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.expr import Call, Cast, Expr, Literal, lit
 from tidemill.expressions.functions import FUNCTIONS, NULL
+from tidemill.expressions.functions.dates import AGE
 from tidemill.expressions.functions.operators import MIRRORED, OPPOSITE
 from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.intervals import Interval
 from tidemill.expressions.recursion_guard import MAX_DEPTH, too_deep
 from tidemill.expressions.schema import Schema
-from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules, narrowed
+from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules, narrowed, struct_of
 from tidemill.expressions.sql_windows import window_call
 from tidemill.expressions.structure import resolve
 from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT64, STRING, TIMESTAMP, DType
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall
-from tidemill.sql import moments
+from tidemill.sql import dialect_calls, moments
 from tidemill.sql.dialects import Dialect
 from tidemill.sql.scopes import Names, Relation, Scope
 from tidemill.sql.trees import Sub, mapped
@@ -102,9 +103,19 @@ class Expressions(ExpressionParser):
         of = self.expression(node.this)
         return self.names.field_of(of, self.type_of(of, node), node.expression, node)
 
+    def sort_value(self, node: Any) -> Expr:
+        """Return what an ORDER BY goes by: of ages, how long they are."""
+        return self.ordering(self.expression(node), node)
+
+    def ordering(self, value: Expr, node: Any) -> Expr:
+        """Return what a value is ordered by."""
+        return value if self.dialect.functions is None else moments.comparable(self, value, node)
+
     def row(self, node: exp.Expression) -> Expr:
-        """Return a struct: DuckDB's ``{'a': 1}``, or of the family of PostgreSQL ROW(...), with fields f1, f2, ..."""
-        if isinstance(node, exp.Anonymous):
+        """Return a struct: DuckDB's ``{'a': 1}``, ROW(...) and (a, b), with fields f1, f2, ... but for Spark's."""
+        if isinstance(node, exp.Tuple) and self.dialect.functions is None:
+            return struct_of([self.expression(e) for e in node.expressions], node.expressions)
+        if isinstance(node, (exp.Anonymous, exp.Tuple)):
             named = [(f"f{i}", value) for i, value in enumerate(node.expressions, 1)]
         elif self.dialect.name == "duckdb" and all(isinstance(e, exp.PropertyEQ) for e in node.expressions):
             named = [(e.name, e.expression) for e in node.expressions]
@@ -127,66 +138,21 @@ class Expressions(ExpressionParser):
             near = did_you_mean(name, known)
             hint = near if near.startswith("did") else None
             raise self.names.error(node, f"function `{name}` is not supported in dialect {self.dialect.name}", hint)
-        if why := self._differs(name, node.expressions, within):
-            raise self.unsupported(node, why)
-        if self.dialect.functions is not None and name in self._own:
-            return self._own[name](node)
+        if self.dialect.functions is not None:
+            if why := dialect_calls.differs(self, name, node.expressions, within):
+                raise self.unsupported(node, why)
+            if name in dialect_calls.OWN:
+                return dialect_calls.OWN[name](self, node)
         if name == "concat" and self.dialect.functions is not None:  # which passes over NULL, as || does not
             given = [self.expression(a) for a in node.expressions]
             if not any(self.type_of(a, node).is_nested for a in given):
                 return Call("concat", tuple(Call("coalesce", (a, lit(""))) for a in given))
         return super().function(node, within, self.dialect.instead.get(name, name))
 
-    def _differs(self, name: str, given: list[exp.Expression], within: Sequence[exp.Expression]) -> str:  # noqa: PLR0911 - one line a difference
-        """Return why a call means something else in the dialect, or may."""
-        if self.dialect.functions is None:
-            return ""
-        if name == "count" and isinstance(given[0] if given else None, exp.Distinct) and len(given[0].expressions) > 1:
-            return ": COUNT(DISTINCT ...) of several values is of rows in other systems, and of Spark alone of values"
-        if name in ("string_agg", "listagg") and len(_arguments(given)) != 2:  # noqa: PLR2004
-            return ": write what stands between the values"
-        if name == "mode" and given and self.dialect.name != "duckdb":
-            return ": write MODE() WITHIN GROUP (ORDER BY x)"
-        if name in ("median", "percentile_cont") and self.dialect.name == "duckdb":
-            of = [o.this for o in within] or given
-            dtype = self.type_of(self.expression(of[0]), of[0]) if of else None
-            if dtype is not None and dtype.is_decimal:
-                return f": of decimals DuckDB's {name.upper()} is a decimal: cast it to DOUBLE"
-        if name in ("substring", "substr", "left", "right") and not all(_is_positive(a) for a in given[1:]):
-            return f": {name.upper()} is for places that are numbers written out, from 1 on, since others differ"
-        if name in ("substring", "substr") and len(given) not in (2, 3):
-            return ": expected a text, a place and a length"
-        if name == "split_part" and not (len(given) == 3 and _is_positive(given[2]) and _is_text(given[1])):  # noqa: PLR2004
-            return ": SPLIT_PART is for delimiters and numbers that are written out, from 1 on, since others differ"
-        if name in _EXTREMES and any(self.type_of(self.expression(a), a).is_nested for a in _arguments(given)):
-            return _NULL_LAST
-        if name in ("greatest", "least") and any(isinstance(a, exp.Null) for a in given):
-            return ": a bare NULL has no type"
-        return moments.template_differs(self, given) if name == "to_char" else ""
-
-    @property
-    def _own(self) -> dict[str, Callable[[exp.Anonymous], Expr]]:
-        """Functions that are read here, but in Spark's dialect."""
-        return {
-            "round": self._rounded,
-            "age": lambda node: moments.age(self, node),
-            "date_part": lambda node: moments.date_part(self, node),
-        }
-
-    def _rounded(self, node: exp.Anonymous) -> Expr:
-        """Return a rounded number: DuckDB rounds what a float is, and not how it prints."""
-        args = tuple(self.expression(e) for e in node.expressions)
-        dtype = self.type_of(args[0], node) if args else None
-        if dtype is not None and dtype.is_decimal:
-            return Call("round", args)
-        if self.dialect.name == "duckdb" and dtype == FLOAT64:
-            return Call("round_scaled", args)
-        raise self.unsupported(node, ": ROUND is for decimals, since floats are rounded differently")
-
     def substring(self, node: exp.Substring) -> Expr:
         """Return a part of a text; of places that count differently between dialects, only those that agree."""
         given = [v for k in ("start", "length") if (v := node.args.get(k)) is not None]
-        if self.dialect.functions is not None and not all(map(_is_positive, given)):
+        if self.dialect.functions is not None and not all(map(dialect_calls.is_positive, given)):
             raise self.unsupported(node, ": SUBSTRING is for places that are numbers written out, from 1 on")
         return super().substring(node)
 
@@ -365,25 +331,60 @@ class Expressions(ExpressionParser):
         values = tuple(c.expr for c in found.columns)
         return Sub("compare", found.plan, values, tuple(operands), comparison, node)
 
+    def compared_with_list(self, left: exp.Expression, right: exp.Expression, comparison: str, node: Any) -> Expr:
+        """Return whether some value of a list compares: unknown where none is known to and a NULL is in the way."""
+        value, values = self.expression(left), self.expression(right)
+        least, most = Call("array_min", (values,)), Call("array_max", (values,))
+        if comparison == "eq":
+            found: Expr = Call("array_contains", (values, value))
+        elif comparison == "ne":
+            found = Call("or", (Call("ne", (value, least)), Call("ne", (value, most))))
+        else:
+            found = self.values_compared(comparison, value, most if comparison in ("lt", "le") else least, node)
+        is_none = not self.dialect.folds  # DuckDB takes no list for an empty one, PostgreSQL for one of unknown values
+        is_empty = Call("coalesce", (Call("eq", (Call("size", (values,)), lit(0))), lit(is_none)))
+        if comparison == "eq":
+            return Call("case", (is_empty, lit(False), found))
+        first = Call("get", (Call("sort_array", (values, lit(True))), lit(0)))  # where NULL would be
+        unfound = Call("case", (Call("and", (value.is_not_null(), first.is_not_null())), lit(False), lit(None)))
+        return Call("case", (is_empty, lit(False), found, lit(True), unfound))
+
     def comparison(self, node: exp.Expression) -> Expr:
         """Return a comparison, also with ANY and ALL, and of rows."""
         name, left, right = COMPARISONS[type(node)], node.this, node.expression
+        left, right = _quantified(left), _quantified(right)
         if isinstance(left, (exp.Any, exp.All)):
             left, right, name = right, left, MIRRORED[name]
         if isinstance(right, (exp.Any, exp.All)):
-            if not isinstance(_bare(right.this), _QUERIES):
-                raise self.unsupported(node, ": ANY and ALL are for subqueries: of a list, write IN")
+            is_query = isinstance(_bare(right.this), _QUERIES)
+            if not is_query and self.dialect.functions is None:
+                raise self.unsupported(node, ": ANY and ALL are for subqueries: of a list, write ARRAY_CONTAINS")
+            compared = self.compared if is_query else self.compared_with_list
             if isinstance(right, exp.Any):
-                return self.compared(left, right.this, name, node)
-            return Call("not", (self.compared(left, right.this, OPPOSITE[name], node),))
+                return compared(left, right.this, name, node)
+            return Call("not", (compared(left, right.this, OPPOSITE[name], node),))
         if isinstance(_bare(left), exp.Tuple) or isinstance(_bare(right), exp.Tuple):
             return self.rows_compared(name, left, right, node)
-        found = self.operator(node)
-        if self.dialect.functions is not None and name not in ("eq", "ne"):
-            assert isinstance(found, Call)
-            if any(self.type_of(a, node).is_nested for a in found.args):
-                raise self.unsupported(node, _NULL_LAST)
-        return found
+        return self.values_compared(name, self.expression(left), self.expression(right), node)
+
+    def values_compared(self, name: str, left: Expr, right: Expr, node: Any) -> Expr:
+        """Return a comparison of two values."""
+        args = left, right
+        if self.dialect.functions is not None:
+            types = [NULL if _is_interval(a) else self.type_of(a, node) for a in args]
+            if AGE in types and {*types} <= {AGE, NULL}:
+                args = moments.comparable(self, left, node), moments.comparable(self, right, node)
+            elif name not in ("eq", "ne") and all(t.is_nested or t == NULL for t in types):
+                raise self.unsupported(node, dialect_calls.NULL_LAST)
+        return Call(name, args)
+
+    def between(self, node: exp.Between) -> Expr | None:
+        """Return two comparisons."""
+        if node.args.get("symmetric"):
+            return None
+        value, low, high = map(self.expression, (node.this, node.args["low"], node.args["high"]))
+        bounds = (("ge", low), ("le", high))
+        return Call("and", tuple(self.values_compared(name, value, bound, node) for name, bound in bounds))
 
     def is_(self, node: exp.Is) -> Expr | None:
         """Return whether a value is NULL, or a truth value."""
@@ -404,22 +405,10 @@ class Expressions(ExpressionParser):
         return both if name == "eq" else Call("not", (both,))
 
 
-_EXTREMES: Final = frozenset(("min", "max", "greatest", "least"))
-_NULL_LAST: Final = ": in lists and structs NULL is last there: compare what they hold"
-
-
-def _is_positive(node: exp.Expression) -> bool:
-    return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and int(node.name) > 0
-
-
-def _arguments(given: Sequence[Any]) -> list[Any]:
-    """Return the arguments of an aggregate without ORDER BY and DISTINCT around them."""
-    found = [g.this if isinstance(g, exp.Order) else g for g in given]
-    return [a for g in found for a in (g.expressions if isinstance(g, exp.Distinct) else [g])]
-
-
-def _is_text(node: exp.Expression) -> bool:
-    return isinstance(node, exp.Literal) and node.is_string and bool(node.name)
+def _quantified(node: Any) -> Any:
+    """Return ALL of what is no query, which to sqlglot is a call, as it has ANY."""
+    is_call = isinstance(node, exp.Anonymous) and node.name.lower() == "all" and len(node.expressions) == 1
+    return exp.All(this=node.expressions[0]) if is_call else node
 
 
 def _bare(node: Any) -> Any:
@@ -483,10 +472,6 @@ def _is_typed(cast: Cast) -> bool:
         return False
 
 
-def _row(parser: Any, node: exp.Tuple) -> Expr:
-    raise parser.names.error(node, "a row of values stands where one value is expected")
-
-
 _SPECIAL: Final[dict[type, Callable[[Any, Any], Expr | None]]] = {
     **SPECIAL,
     **dict.fromkeys(COMPARISONS, Expressions.comparison),
@@ -496,6 +481,7 @@ _SPECIAL: Final[dict[type, Callable[[Any, Any], Expr | None]]] = {
     exp.Dot: Expressions.dot,
     exp.Struct: Expressions.row,
     exp.Is: Expressions.is_,
+    exp.Between: Expressions.between,
     exp.Exists: Expressions.exists,
     exp.Bracket: Expressions.bracket,
     exp.Div: Expressions.divide,
@@ -510,5 +496,5 @@ _SPECIAL: Final[dict[type, Callable[[Any, Any], Expr | None]]] = {
     exp.Extract: Expressions.extract,
     exp.Anonymous: Expressions.function,
     exp.Like: Expressions.like,
-    exp.Tuple: _row,
+    exp.Tuple: Expressions.row,
 }

@@ -9,11 +9,13 @@ from typing import Any, Final, Protocol
 
 from sqlglot import exp
 
-from tidemill.expressions.expr import Call, Cast, Expr, lit
+from tidemill.expressions.expr import Call, Cast, Expr, Literal, lit
 from tidemill.expressions.functions import NULL
-from tidemill.expressions.functions.dates import AGE_PARTS, extract
+from tidemill.expressions.functions.dates import AGE, extract
+from tidemill.expressions.intervals import DAY_MICROSECONDS, MONTHS, Interval, microseconds_of
 from tidemill.expressions.sql_aggregates import Parser
-from tidemill.expressions.types import DATE, FLOAT64, INT64, INTERVAL, TIMESTAMP, TIMESTAMPTZ, DType
+from tidemill.expressions.structure import resolve
+from tidemill.expressions.types import DATE, FLOAT64, INT32, INT64, INTERVAL, TIMESTAMP, TIMESTAMPTZ, DType
 from tidemill.expressions.types import decimal_type as decimal_of
 from tidemill.sql.dialects import Dialect
 
@@ -42,19 +44,22 @@ _TWO: Final = 2
 def extracted(parser: DialectParser, node: exp.Extract) -> Expr:
     """Return a part of a date, or of an age; those that dialects count differently are refused."""
     part, moment = node.name.lower(), node.expression
-    if _is_age(inner := moment.unnest()) and len(inner.expressions) == _TWO and parser.dialect.has("age"):
-        if part not in AGE_PARTS:
-            raise parser.unsupported(node, f": of an age expected one of {', '.join(AGE_PARTS)}")
-        return Call("age_part", (lit(part), *map(parser.expression, inner.expressions)))
+    if part == "epoch" and isinstance(moment.unnest(), exp.Sub):
+        return _seconds(parser, moment)
+    dtype = parser.type_of(of := parser.expression(moment), moment)
+    if dtype == AGE:
+        if part not in _AGE_PARTS:
+            raise parser.unsupported(node, f": of an age expected one of {', '.join(_AGE_PARTS)}")
+        return Cast(_AGE_PARTS[part](of), INT32)
     if part == "epoch":
         return _seconds(parser, moment)
-    if parser.type_of(parser.expression(moment), moment) == INTERVAL:
+    if dtype == INTERVAL:
         raise parser.unsupported(node, ": hours of an interval may be more than a day's there")
     if part in _PARTS:
-        return extract(part, parser.expression(moment))
+        return extract(part, of)
     if part not in _OTHER_PARTS:
         raise parser.unsupported(node, f": expected one of {', '.join(sorted({*_PARTS, *_OTHER_PARTS, 'epoch'}))}")
-    return _OTHER_PARTS[part](parser.expression(moment))
+    return _OTHER_PARTS[part](of)
 
 
 def date_part(parser: DialectParser, node: exp.Anonymous) -> Expr:
@@ -68,16 +73,40 @@ def date_part(parser: DialectParser, node: exp.Anonymous) -> Expr:
     return Cast(extracted(parser, made), INT64 if is_whole else FLOAT64)
 
 
-def _is_age(node: exp.Expression) -> bool:
-    return isinstance(node, exp.Anonymous) and node.name.lower() == "age"
+def _part(field: str, size: int, within: int = 0) -> Callable[[Expr], Expr]:
+    """Return what takes whole units out of a field of an age, and of these what is left of larger ones."""
+
+    def part(of: Expr) -> Expr:
+        units = Call("int_divide", (of.field(field), lit(size)))
+        return units % within if within else units
+
+    return part
+
+
+_AGE_PARTS: Final[dict[str, Callable[[Expr], Expr]]] = {
+    "year": _part("months", 12), "month": _part("months", 1, 12), "day": _part("days", 1),
+    "hour": _part("microseconds", 3_600_000_000), "minute": _part("microseconds", 60_000_000, 60),
+}  # fmt: skip
 
 
 def age(parser: DialectParser, node: exp.Anonymous) -> Expr:
-    """Refuse an age outside of EXTRACT: no column holds months beside days, and one of today changes by itself."""
-    if len(node.expressions) == _TWO:
-        why = ": no column holds its months beside days: EXTRACT(YEAR FROM age(a, b)) and so on, or a - b, are values"
+    """Return the age between two moments; one of today is refused, since it changes by itself."""
+    if len(node.expressions) == 1:
+        why = ": it changes while its input does not: compare with now() - INTERVAL ... in WHERE"
         raise parser.unsupported(node, why)
-    raise parser.unsupported(node, ": it changes while its input does not: compare with now() - INTERVAL ... in WHERE")
+    return Call("age", tuple(map(parser.expression, node.expressions)))
+
+
+def comparable(parser: DialectParser, of: Expr, node: Any) -> Expr:
+    """Return what ages and intervals are compared by beside ages: microseconds, months being of 30 days."""
+    plain = resolve(of)
+    if isinstance(plain, Literal) and isinstance(given := plain.value, Interval):
+        length = given.amount * 30 * DAY_MICROSECONDS if given.dtype == MONTHS else microseconds_of(given)
+        return lit(length).cast(INT64)
+    if parser.type_of(of, node) != AGE:
+        return of
+    months, days, micros = (of.field(name) for name, _ in AGE.fields)
+    return (months.cast(INT64) * 30 + days) * DAY_MICROSECONDS + micros
 
 
 def _seconds(parser: DialectParser, moment: exp.Expression) -> Expr:

@@ -147,7 +147,7 @@ class Names:
 
     def error(self, node: Any, reason: str, hint: str | None = None) -> SqlError:
         """Return the error that points to a node."""
-        return self.source.error(node, plain(reason), hint)
+        return self.source.error(node, self.dialect.named(plain(reason)), hint)
 
     def find(self, scope: Scope | None, node: exp.Column) -> Expr:
         """Return what a name means, a column or a field of one; `SqlError` where that is nothing, or several things."""

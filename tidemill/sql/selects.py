@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 from sqlglot import exp
 
-from tidemill.errors import SchemaError, did_you_mean
+from tidemill.errors import SchemaError, SqlError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.expr import Call, Column, Expr, lit
 from tidemill.expressions.schema import Field
@@ -33,6 +33,12 @@ _KNOWN = (
     "offset", "with_", "hint", "laterals",
 )  # fmt: skip
 _MOST_PARTS = 100_000
+
+
+def _before_star(node: exp.Column) -> exp.Column:
+    """Return what stands before the star of ``s.*`` as a column."""
+    parts = [part.copy() for part in reversed(node.parts[:-1])]
+    return exp.Column(**dict(zip(("this", "table", "db", "catalog"), parts, strict=False)))
 
 
 @attrs.define(eq=False)
@@ -180,9 +186,9 @@ class Select:
         """Return the columns that are selected, with those that * stands for."""
         found: list[Selected] = []
         for one in node.expressions:
-            star = one.this if isinstance(one, exp.Column) and isinstance(one.this, exp.Star) else one
+            star = one.this if isinstance(one, exp.Column) else one.expression if isinstance(one, exp.Dot) else one
             if isinstance(star, exp.Star):
-                found += self.star(star, one, item)
+                found += self.star(star, one, item, parser)
                 continue
             inner, name = one, None
             if isinstance(one, exp.Alias):
@@ -205,7 +211,8 @@ class Select:
             found.append(Selected(shown, by, expression, one))
         return found
 
-    def star(self, star: exp.Star, one: exp.Expression, item: Item) -> list[Selected]:
+    def star(self, star: exp.Star, one: exp.Expression, item: Item, parser: Expressions) -> list[Selected]:
+        """Return the columns that * stands for: those of FROM, of one table of it, or the fields of a struct."""
         names = self.names
         names.source.only(star, "except_")
         columns = item.star
@@ -213,9 +220,11 @@ class Select:
             names.source.only(one, "this", "table", "db")
             qualifier = ".".join(names.dialect.key(p) for p in one.parts[:-1])
             known = dict(item.qualified)
-            if qualifier not in known:
+            columns = known.get(qualifier) or self.fields(_before_star(one), parser)
+            if not columns:
                 raise names.error(one, f"no table `{qualifier}` in FROM", did_you_mean(qualifier, known))
-            columns = known[qualifier]
+        elif isinstance(one, exp.Dot) and not (columns := self.fields(one.this, parser)):
+            raise names.error(one, ".* of what is no struct")
         left_out = {}
         for name in star.args.get("except_") or ():
             identifier = name.this if isinstance(name, exp.Column) else name
@@ -227,6 +236,15 @@ class Select:
         if not columns:
             raise names.error(one, "* without FROM, or of no columns")
         return [Selected(c.name, c.key, c.expr, one) for c in columns if c.key not in left_out]
+
+    def fields(self, node: exp.Expression, parser: Expressions) -> tuple[Visible, ...]:
+        """Return the fields of a struct as columns; nothing of what is none."""
+        try:
+            struct = parser.expression(node)
+        except SqlError:
+            return ()
+        names = [name for name, _ in parser.type_of(struct, node).fields or ()]
+        return tuple(Visible(name, self.names.dialect.key_of(name), struct.field(name)) for name in names)
 
     def where(self, node: exp.Select, plan: Node, parser: Expressions) -> Node:
         """Return the rows that WHERE leaves."""
@@ -275,7 +293,8 @@ class Select:
             else:
                 output = self.output(inner, outputs)
                 expression = parser.expression(inner) if output is None else output
-            how = SortKey(expression, bool(one.args.get("desc")), bool(one.args.get("nulls_first")))
+            by = parser.ordering(expression, inner)
+            how = SortKey(by, bool(one.args.get("desc")), bool(one.args.get("nulls_first")))
             found.append((how, inner))
         return found
 

@@ -87,8 +87,8 @@ def _months_between(start: dt.datetime, end: dt.datetime) -> int:
     return _towards_zero(apart, 32)
 
 
-def age_part(part: str, end: dt.datetime, start: dt.datetime) -> int:
-    """Return a part of the years, months, days and time between two moments, as PostgreSQL's ``age`` counts them.
+def age_between(end: dt.datetime, start: dt.datetime) -> tuple[int, int, int]:
+    """Return the months, days and microseconds between two moments, as PostgreSQL's ``age`` counts them.
 
     Days that are borrowed are those of the earlier moment's month.
     """
@@ -99,9 +99,7 @@ def age_part(part: str, end: dt.datetime, start: dt.datetime) -> int:
         micros, days = micros + DAY_MICROSECONDS, days - 1
     while days < 0:
         days, months = days + calendar.monthrange(low.year, low.month)[1], months - 1
-    clock = time_of(micros)
-    found = {"year": months // 12, "month": months % 12, "day": days, "hour": clock.hour, "minute": clock.minute}[part]
-    return found if end >= start else -found
+    return (months, days, micros) if end >= start else (-months, -days, -micros)
 
 
 def truncated(moment: dt.date, name: str) -> Any:

@@ -12,7 +12,7 @@ from tidemill.expressions.expr import Cast, Expr, Literal, call, operand
 from tidemill.expressions.functions.date_values import (
     EPOCH,
     after_epoch,
-    age_part,
+    age_between,
     date_of,
     end_of_month,
     moved,
@@ -26,7 +26,18 @@ from tidemill.expressions.functions.date_values import (
 )
 from tidemill.expressions.functions.registry import Function, Signature, either, fixed
 from tidemill.expressions.intervals import DAY_MICROSECONDS, MONTHS, UNITS, Interval, sum_of, unit_of
-from tidemill.expressions.types import DATE, INT32, INT64, INTERVAL, STRING, TIME, TIMESTAMP, DType, decimal_type
+from tidemill.expressions.types import (
+    DATE,
+    INT32,
+    INT64,
+    INTERVAL,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    DType,
+    decimal_type,
+    struct_type,
+)
 
 
 def _moment(result: DType) -> Callable[[Sequence[DType]], Signature | None]:
@@ -65,11 +76,8 @@ def _check_day_unit(literals: Sequence[Any]) -> str | None:
     return f"{brief(literals[1])} is no unit that a date is truncated to: expected one of {', '.join(DAY_UNITS)}"
 
 
-AGE_PARTS: Final = ("year", "month", "day", "hour", "minute")
-
-
-def _check_age_part(literals: Sequence[Any]) -> str | None:
-    return None if literals[0] in AGE_PARTS else f"{brief(literals[0])}: expected one of {', '.join(AGE_PARTS)}"
+AGE: Final = struct_type((("months", INT32), ("days", INT32), ("microseconds", INT64)))
+"""The type of what lies between two moments where months are counted, which an interval does not hold."""
 
 
 def _clock_part(name: str) -> Callable[[Any], int]:
@@ -123,8 +131,7 @@ DATES: Final = (
              python=plus_units),
     Function("timestampdiff", _widened(STRING, TIMESTAMP, TIMESTAMP, result=INT64),
              "a unit and two dates or timestamps", literals=(0,), check=_check_unit, unit=0, python=whole_units),
-    Function("age_part", _widened(STRING, TIMESTAMP, TIMESTAMP, result=INT32), "a part and two dates or timestamps",
-             literals=(0,), check=_check_age_part, python=age_part),
+    Function("age", _widened(TIMESTAMP, TIMESTAMP, result=AGE), "two dates or timestamps", python=age_between),
     Function("unix_date", fixed(DATE, result=INT32), "a date", python=lambda d: (d - EPOCH.date()).days),
     Function("unix_seconds", _since, _ANY, python=since_epoch(1_000_000)),
     Function("unix_millis", _since, _ANY, python=since_epoch(1000)),
@@ -293,6 +300,23 @@ def timestampadd(unit: str, number: Any, moment: Any) -> Expr:
 def timestampdiff(unit: str, start: Any, end: Any) -> Expr:
     """Return the number of whole units (a literal) from start to end, an int64, negative where the end is before."""
     return call("timestampdiff", unit, operand(start), operand(end))
+
+
+def age(end: Any, start: Any) -> Expr:
+    """Return the months, days and microseconds from start to end, all of one sign, as PostgreSQL's ``age`` counts them.
+
+    It is a struct: an interval of ours is a length of time, and months are of many lengths.
+
+    >>> import datetime as dt
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> people = flow.constant({"born": "date"}, [(dt.date(2000, 1, 31),)])
+    >>> aged = people.select(old=tm.age(dt.date(2026, 3, 1), "born"))
+    >>> flow.output("out", aged.with_columns(years="old.months div 12"))
+    >>> list(flow.start().snapshot("out"))
+    [((313, 1, 0), 26)]
+    """
+    return call("age", operand(end), operand(start))
 
 
 def unix_date(date: Any) -> Expr:

@@ -8,11 +8,12 @@ from typing import Any, Final
 from tidemill.errors import SchemaError
 from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.casts import cast_value
+from tidemill.expressions.functions.date_formats import DATE_FORMATS
 from tidemill.expressions.functions.lists import LISTS
 from tidemill.expressions.functions.operators import OPERATORS
 from tidemill.expressions.functions.registry import Function, Signature, TypeRule, always, can_cast, two_numbers
 from tidemill.expressions.functions.values import FailureError
-from tidemill.expressions.types import NULL, STRING, DType, dtype
+from tidemill.expressions.types import DATE, NULL, STRING, TIMESTAMP, DType, dtype
 
 
 def _tried(function: Function) -> Callable[..., Any]:
@@ -31,12 +32,13 @@ def _of_numbers(rule: TypeRule) -> TypeRule:
     return lambda types: rule(types) if two_numbers(types) else None
 
 
-def _try(function: Function, name: str = "") -> Function:
+def _try(function: Function, name: str = "", sql: str = "") -> Function:
     """Return the entry of a function that is NULL where this one is an error."""
-    name = name or function.name
+    name = f"try_{name or function.name}"
     is_sign = not function.sql.isidentifier()
     rule, expects = (_of_numbers(function.rule), "two numbers") if is_sign else (function.rule, function.expects)
-    return Function(f"try_{name}", rule, expects, nullable=always, python=_tried(function), by_types=True)
+    return Function(name, rule, expects, sql or name.upper(), nullable=always, python=_tried(function), by_types=True,
+                    literals=function.literals, check=function.check)  # fmt: skip
 
 
 def _cast_types(types: Sequence[DType]) -> Signature | None:
@@ -58,11 +60,13 @@ def _cast(types: tuple[DType, ...], value: Any, to: str) -> Any:
         return None
 
 
-_BY_NAME: Final = {f.name: f for f in (*OPERATORS, *LISTS)}
+_BY_NAME: Final = {f.name: f for f in (*OPERATORS, *LISTS, *DATE_FORMATS)}
 
 TRIES: Final = (
     *(_try(_BY_NAME[name]) for name in ("add", "subtract", "multiply", "divide", "element_at")),
     _try(_BY_NAME["modulo"], "mod"),
+    _try(_BY_NAME["date_of_text"], sql="TRY_TO_DATE"),
+    _try(_BY_NAME["timestamp_of_text"], sql="TRY_TO_TIMESTAMP"),
     Function("try_cast", _cast_types, "a value and the name of a type", sql="TRY_CAST_TO", nullable=always,
              literals=(1,), refine=_cast_to, python=_cast, by_types=True),
 )  # fmt: skip
@@ -107,3 +111,26 @@ def try_mod(a: Any, b: Any) -> Expr:
 def try_element_at(values: Any, place: Any) -> Expr:
     """Return the value at a place of a list as `element_at` does; NULL where there is none."""
     return call("try_element_at", operand(values), operand(place))
+
+
+def try_to_date(value: Any, pattern: str | None = None) -> Expr:
+    """Return text as a date as `to_date` does; NULL where it is none."""
+    value = operand(value)
+    return value.try_cast(DATE) if pattern is None else call("try_date_of_text", value, pattern)
+
+
+def try_to_timestamp(value: Any, pattern: str | None = None) -> Expr:
+    """Return text as a timestamp as `to_timestamp` does; NULL where it is none.
+
+    >>> import tidemill as tm
+    >>> flow = tm.Dataflow()
+    >>> c = flow.constant({"s": "string"}, [("3/4/24",), ("soon",)])
+    >>> flow.output("out", c.select("s", day=tm.try_to_date("s", "M/d/yy")))
+    >>> flow.start().snapshot("out")
+    s       day
+    ------  ----------
+    3/4/24  2024-03-04
+    soon    NULL
+    """
+    value = operand(value)
+    return value.try_cast(TIMESTAMP) if pattern is None else call("try_timestamp_of_text", value, pattern)

@@ -31,6 +31,15 @@ def _cot(angle: float) -> float:
     return 1 / tangent if tangent else math.inf
 
 
+def _secant(angle: float) -> float:
+    return 1 / math.cos(angle)  # the cosine of no float is 0
+
+
+def _cosecant(angle: float) -> float:
+    sine = math.sin(angle)
+    return 1 / sine if sine else math.inf
+
+
 def _log(base: float, value: float) -> float | None:
     if base <= 0 or value <= 0:
         return None
@@ -44,7 +53,8 @@ def _cbrt(value: float) -> float:
 
 
 _OF_ONE: Final[dict[str, Callable[[float], float]]] = {
-    "sin": math.sin, "cos": math.cos, "tan": math.tan, "cot": _cot, "asin": math.asin, "acos": math.acos,
+    "sin": math.sin, "cos": math.cos, "tan": math.tan, "cot": _cot, "sec": _secant, "csc": _cosecant,
+    "asin": math.asin, "acos": math.acos,
     "atan": math.atan, "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh, "degrees": math.degrees,
     "radians": math.radians, "cbrt": _cbrt, "expm1": math.expm1,
 }  # fmt: skip
@@ -59,6 +69,16 @@ TRIGONOMETRY: Final = (
 
 
 # Builders.
+
+
+def sec(angle: Any) -> Expr:
+    """Return the secant of an angle in radians, 1 by its cosine."""
+    return call("sec", operand(angle))
+
+
+def csc(angle: Any) -> Expr:
+    """Return the cosecant of an angle in radians, 1 by its sine; infinity of 0."""
+    return call("csc", operand(angle))
 
 
 def pi() -> Expr:

@@ -1,0 +1,87 @@
+"""Calls of functions whose meaning in a dialect is another than Spark's: refused, or read as what they mean there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from sqlglot import exp
+
+from tidemill.expressions.expr import Call, Expr, lit
+from tidemill.expressions.types import FLOAT64
+from tidemill.sql import moments
+from tidemill.sql.moments import DialectParser
+
+NULL_LAST: Final = ": in lists and structs NULL is last there: compare what they hold"
+_EXTREMES: Final = frozenset(("min", "max", "greatest", "least"))
+
+
+def differs(parser: DialectParser, name: str, given: list[exp.Expression], within: Sequence[exp.Expression]) -> str:  # noqa: PLR0911 - one line a difference
+    """Return why a call means something else in a dialect that is not Spark's, or may."""
+    if name == "count" and isinstance(given[0] if given else None, exp.Distinct) and len(given[0].expressions) > 1:
+        return ": COUNT(DISTINCT ...) of several values is of rows in other systems, and of Spark alone of values"
+    if name in ("string_agg", "listagg") and len(_arguments(given)) != 2:  # noqa: PLR2004
+        return ": write what stands between the values"
+    if name == "mode" and given and parser.dialect.name != "duckdb":
+        return ": write MODE() WITHIN GROUP (ORDER BY x)"
+    if name in ("median", "percentile_cont") and parser.dialect.name == "duckdb":
+        of = [o.this for o in within] or given
+        dtype = parser.type_of(parser.expression(of[0]), of[0]) if of else None
+        if dtype is not None and dtype.is_decimal:
+            return f": of decimals DuckDB's {name.upper()} is a decimal: cast it to DOUBLE"
+    if name in ("substring", "substr", "left", "right") and not all(is_positive(a) for a in given[1:]):
+        return f": {name.upper()} is for places that are numbers written out, from 1 on, since others differ"
+    if name in ("substring", "substr") and len(given) not in (2, 3):
+        return ": expected a text, a place and a length"
+    if name == "split_part" and not (len(given) == 3 and is_positive(given[2]) and _is_text(given[1])):  # noqa: PLR2004
+        return ": SPLIT_PART is for delimiters and numbers that are written out, from 1 on, since others differ"
+    if name in _EXTREMES and any(parser.type_of(parser.expression(a), a).is_nested for a in _arguments(given)):
+        return NULL_LAST
+    if name in ("greatest", "least") and any(isinstance(a, exp.Null) for a in given):
+        return ": a bare NULL has no type"
+    return moments.template_differs(parser, given) if name == "to_char" else ""
+
+
+def is_positive(node: exp.Expression) -> bool:
+    """Return whether a number is written out, and above 0."""
+    return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and int(node.name) > 0
+
+
+def _is_text(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Literal) and node.is_string and bool(node.name)
+
+
+def _arguments(given: Sequence[Any]) -> list[Any]:
+    """Return the arguments of an aggregate without ORDER BY and DISTINCT around them."""
+    found = [g.this if isinstance(g, exp.Order) else g for g in given]
+    return [a for g in found for a in (g.expressions if isinstance(g, exp.Distinct) else [g])]
+
+
+def _rounded(parser: DialectParser, node: exp.Anonymous) -> Expr:
+    """Return a rounded number: DuckDB rounds what a float is, and not how it prints."""
+    args = tuple(parser.expression(e) for e in node.expressions)
+    dtype = parser.type_of(args[0], node) if args else None
+    if dtype is not None and dtype.is_decimal:
+        return Call("round", args)
+    if parser.dialect.name == "duckdb" and dtype == FLOAT64:
+        return Call("round_scaled", args)
+    raise parser.unsupported(node, ": ROUND is for decimals, since floats are rounded differently")
+
+
+def _split(parser: DialectParser, node: exp.Anonymous) -> Expr:
+    """Return the pieces of a text between delimiters; of an empty one PostgreSQL makes no pieces, DuckDB one."""
+    if len(given := node.expressions) != 2 or not _is_text(given[1]):  # noqa: PLR2004
+        raise parser.unsupported(node, ": expected a text and a delimiter that is written out, and not empty")
+    text = parser.expression(given[0])
+    pieces = Call("split", (text, lit(re.sub(r"([^\w\s])", r"\\\1", given[1].name)), lit(-1)))
+    if not parser.dialect.folds:
+        return pieces
+    return Call("case", (Call("eq", (text, lit(""))), Call("slice", (pieces, lit(1), lit(0))), pieces))
+
+
+OWN: Final[dict[str, Callable[[DialectParser, exp.Anonymous], Expr]]] = {
+    "round": _rounded, "age": moments.age, "date_part": moments.date_part,
+    **dict.fromkeys(("string_to_array", "string_split", "str_split", "split"), _split),
+}  # fmt: skip
+"""Functions that are read here."""
