@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+import attrs
 import numpy as np
 import pyarrow as pa
 
@@ -32,6 +33,15 @@ def number_of(code: int) -> int:
 _LOADED: Final = ("_numbers", "_objects", "_free")
 
 
+@attrs.frozen
+class Piece:
+    """Where objects that have adjacent numbers are stored."""
+
+    count: int
+    members: tuple[Any, ...]
+    """The arrays of a file that say what they are."""
+
+
 class Interner:
     """Numbers for objects: equal objects, equal numbers. One serves a whole run."""
 
@@ -44,6 +54,8 @@ class Interner:
         self._leading = np.empty(0, np.int64)
         """The `leading_number` of each object, as far as anybody asked, and room for more."""
         self._led = 0
+        self.pieces: tuple[Piece, ...] = ()
+        """Where the first objects are stored, if they are what they were then."""
 
     def load_later(self, load: Callable[[Interner], object]) -> None:
         """Have what ``load`` adds, and nothing else, once anybody asks for an object or a number."""
@@ -113,8 +125,15 @@ class Interner:
             found = list(map(self._numbers.__getitem__, values))
         return np.array(found, np.int64)
 
+    @property
+    def stored(self) -> int:
+        """How many objects, the first ones, are stored in pieces."""
+        return sum(piece.count for piece in self.pieces)
+
     def _reuse(self, value: Any) -> int:
         number = self._free.pop()
+        if number < self.stored:
+            self.pieces = ()
         self._objects[number] = value
         if number < self._filled:
             self._array[number] = value
@@ -185,6 +204,8 @@ class Interner:
             self._numbers = dict(numbers)
         while objects and objects[-1] is None:
             objects.pop()
+        if len(objects) < self.stored:
+            self.pieces = ()
         self._free = [n for n in (*self._free, *unused.tolist()) if n < len(objects)]
         self._array = np.empty(0, object)
         self._filled = self._led = 0
@@ -193,6 +214,7 @@ class Interner:
         """Begin anew with no objects."""
         self._begin()
         self._load = None
+        self.pieces = ()
         self._array = np.empty(0, object)
         self._filled = self._led = 0
 
