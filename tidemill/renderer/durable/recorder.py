@@ -37,7 +37,7 @@ _ROWS: Final = 1_000_000
 _CHECKPOINT: Final = 100_000
 """Rows up to which a step is no load: a checkpoint takes as long beside its rows."""
 _ROW_WRITTEN: Final = 4e-7
-_WRITTEN: Final = 0.5
+_WRITTEN: Final = 0.2
 """Processor seconds that a checkpoint takes for a row of state, and more than it takes beside its rows."""
 _LOADED: Final = 3
 """A step of more than `_CHECKPOINT` rows, and this part of the state's, is a load: its checkpoint takes no longer than

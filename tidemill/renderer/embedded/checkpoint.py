@@ -22,13 +22,14 @@ from tidemill.renderer.embedded import array_file
 from tidemill.renderer.embedded.array_file import Member
 from tidemill.renderer.embedded.compile import Compiled
 from tidemill.renderer.embedded.kernels.interner import Piece
+from tidemill.renderer.embedded.kernels.updates import stacked
 from tidemill.renderer.embedded.schedule import Operator
 from tidemill.renderer.embedded.state import INTERNED, dump_interned, dump_waiting, header_of, operators_of
 from tidemill.renderer.embedded.trace.batch import Batch
 from tidemill.renderer.embedded.trace.spine import Spine
 
 LEAST: Final = 1 << 14
-"""Updates, or interned values, of a piece that is worth being referred to."""
+"""Updates, or interned values, of a piece that is worth being apart from what comes later."""
 _FILES: Final = 16
 _RATIO: Final = 4
 """Values are written as another piece if there are this many times as many before them."""
@@ -76,14 +77,14 @@ class Checkpoint:
         yield from self._of_interned(compiled, kept)
 
     def _of_spine(self, name: str, spine: Spine, kept: set[str]) -> Iterator[tuple[str, Any]]:
-        batches, rest = spine.pieces(LEAST)
-        for i, batch in enumerate(batches, 1):
+        for i, batch in enumerate(spine.view.batches, 1):
             key = f"{name}@{i}"
             if batch.stored is not None and batch.stored.file in kept:
                 self.elsewhere[key] = batch.stored
             else:
                 yield key, batch.updates
                 self._batches.append((batch, key))
+        rest = stacked(list(spine.arrays_beside()))
         if rest.shape[1]:
             yield name, rest
 
@@ -109,7 +110,7 @@ class Checkpoint:
             batch.stored = self._member(name, batch.size)
         members = tuple(self._member(f"interned/{name}", self._values) for name in INTERNED)
         new = (Piece(self._values, members),) if self._values >= LEAST else ()
-        compiled.interner.pieces = (*self._pieces, *new)
+        compiled.interner.keep_stored((*self._pieces, *new))
 
     def _member(self, name: str, columns: int) -> Member:
         return Member(self.path.name, self.checksum, name, columns)
@@ -138,8 +139,8 @@ def _worth_keeping(compiled: Compiled, folder: Path) -> set[str]:
             if batch.stored is not None:
                 used[batch.stored.file] += 8 * spine.layout.rows * batch.size
     for piece in compiled.interner.pieces:
-        for member in piece.members:
-            used[member.file] += member.columns
+        for name, member in zip(INTERNED, piece.members, strict=True):
+            used[member.file] += member.columns * (8 if name == "lengths" else 1)
     there = {name for name in used if (folder / name).exists()}
     half = [name for name in there if 2 * used[name] >= (folder / name).stat().st_size]
     return set(sorted(half, key=lambda name: -used[name])[:_FILES])

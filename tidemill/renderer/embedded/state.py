@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import value_array
 from tidemill.dataflow.fingerprint import describe, difference, require_same_functions
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
@@ -119,7 +120,7 @@ class Saved:
         names = _names_by_owner(self.arrays)
         compiled.interner.load_later(self._load_interned)
         if self.later:
-            compiled.interner.pieces = tuple(self._pieces())
+            compiled.interner.keep_stored(tuple(self._pieces()))
         else:
             compiled.interner.load()
         for operator in operators_of(compiled.root):
@@ -264,6 +265,8 @@ def _copied(saved: Mapping[str, Sequence[Stored]], name: str) -> UpdateArray | N
 
 def dump_interned(values: Sequence[Any]) -> dict[str, Any]:
     """Return interned values: a letter for the kind of each, and its text or bytes, end to end (see `INTERNED`)."""
+    if (texts := _ends_and_content(values)) is not None:  # as mostly
+        return {"kinds": np.full(len(values), ord("s"), np.uint8), "lengths": np.diff(texts[0]), "bytes": texts[1]}
     kinds = bytearray()
     pieces: list[bytes] = []
     for value in values:  # what was released keeps its number
@@ -275,6 +278,18 @@ def dump_interned(values: Sequence[Any]) -> dict[str, Any]:
         "lengths": np.array([len(p) for p in pieces], np.int64),
         "bytes": np.frombuffer(b"".join(pieces), np.uint8),
     }
+
+
+def _ends_and_content(values: Sequence[Any]) -> tuple[Any, Any] | None:
+    """Return where texts end that lie end to end, after 0, and their bytes; None if they are no texts elsewhere."""
+    if not values or not all(type(value) is str for value in values):
+        return None
+    try:
+        _, ends, content = value_array(list(values), pa.large_string()).buffers()
+    except UnicodeError:  # surrogates
+        return None
+    offsets = np.frombuffer(ends, np.int64)[: len(values) + 1]
+    return offsets, np.frombuffer(content or b"", np.uint8)[: offsets[-1]]
 
 
 def _piece(value: Any) -> bytes:

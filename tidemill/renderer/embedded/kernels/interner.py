@@ -55,7 +55,7 @@ class Interner:
         """The `leading_number` of each object, as far as anybody asked, and room for more."""
         self._led = 0
         self.pieces: tuple[Piece, ...] = ()
-        """Where the first objects are stored, if they are what they were then."""
+        """Where the first objects are stored. Their numbers are not given to others."""
 
     def load_later(self, load: Callable[[Interner], object]) -> None:
         """Have what ``load`` adds, and nothing else, once anybody asks for an object or a number."""
@@ -91,13 +91,14 @@ class Interner:
         self._numbers: dict[Any, int] = {}
         self._objects: list[Any] = []
         self._free: list[int] = []
-        """The numbers of objects that were released."""
+        """The numbers of objects that were released, and may be given to others."""
 
     def add_all(self, values: list[Any]) -> None:
         """Give different objects the next numbers; None for one that was released."""
         self._numbers.update(zip(values, itertools.count(len(self._objects)), strict=False))
         if self._numbers.pop(None, None) is not None:
-            self._free += [n for n, value in enumerate(values, len(self._objects)) if value is None]
+            free = [n for n, value in enumerate(values, len(self._objects)) if value is None]
+            self._free += [n for n in free if n >= self.stored]
         self._objects += values
 
     def number(self, value: Any) -> int:
@@ -130,10 +131,14 @@ class Interner:
         """How many objects, the first ones, are stored in pieces."""
         return sum(piece.count for piece in self.pieces)
 
+    def keep_stored(self, pieces: tuple[Piece, ...]) -> None:
+        """Have the first objects stored in these pieces: their numbers are not given to others from now on."""
+        self.pieces = pieces
+        if self.is_loaded:
+            self._free = [n for n in self._free if n >= self.stored]
+
     def _reuse(self, value: Any) -> int:
         number = self._free.pop()
-        if number < self.stored:
-            self.pieces = ()
         self._objects[number] = value
         if number < self._filled:
             self._array[number] = value
@@ -204,9 +209,12 @@ class Interner:
             self._numbers = dict(numbers)
         while objects and objects[-1] is None:
             objects.pop()
-        if len(objects) < self.stored:
+        stored = self.stored
+        if stored > min(len(objects), 2 * len(numbers)):  # what is stored is hardly used any more
             self.pieces = ()
-        self._free = [n for n in (*self._free, *unused.tolist()) if n < len(objects)]
+            self._free = [n for n, value in enumerate(objects) if value is None]
+        else:
+            self._free = [n for n in (*self._free, *unused.tolist()) if stored <= n < len(objects)]
         self._array = np.empty(0, object)
         self._filled = self._led = 0
 

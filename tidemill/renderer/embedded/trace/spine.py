@@ -233,13 +233,6 @@ class Spine:
         more = (merged,) if len(merged.hashes) else ()
         self.view = View((*stored, *more), _empty_tail(self.layout), 0)
 
-    def pieces(self, least: int) -> tuple[list[Batch], UpdateArray]:
-        """Return what is in memory as batches that are stored, or have so many updates, and the rest."""
-        batches = [b for b in self.view.batches if b.stored is not None or b.size >= least]
-        apart = {id(b) for b in batches}
-        rest = [b.updates for b in self.view.batches if id(b) not in apart]
-        return batches, stacked([*rest, *self._arrays_beside()])
-
     @property
     def unstored(self) -> int:
         """How many updates in memory no file has."""
@@ -425,9 +418,9 @@ class Spine:
     def arrays_in_memory(self) -> Iterator[UpdateArray]:
         """Iterate over the updates in memory as they lie there, an array a batch."""
         yield from (b.updates for b in self.view.batches)
-        yield from self._arrays_beside()
+        yield from self.arrays_beside()
 
-    def _arrays_beside(self) -> Iterator[UpdateArray]:
+    def arrays_beside(self) -> Iterator[UpdateArray]:
         """Iterate over the updates in memory that are in no batch."""
         view = self.view
         yield from view.unsorted
