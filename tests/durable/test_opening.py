@@ -101,7 +101,7 @@ def test_damage_is_told_when_it_is_read_and_the_step_is_not_taken(tmp_path):
     whole = path.read_bytes()
     with flow.start(tm.Embedded(tmp_path)) as run:
         node = run.graph.outputs["all5"]
-    at = whole.index(f"operators/{node.id}/spine.npy".encode()) + 12_000
+    at = whole.index(f"operators/{node.id}/spine@1.npy".encode()) + 12_000
     path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
     with flow.start(tm.Embedded(tmp_path)) as run:
         assert run.snapshot("n3").counts() == expected
@@ -167,7 +167,7 @@ def test_the_end_writes_a_checkpoint_where_opening_again_and_again_repeated_more
             run.insert("x", rows(i, 1))
             run.advance()
         found.append(round(10 * (clock["now"] - before)))  # steps, repeated ones too
-    assert found == [1, 2, 3, 1, 2, 1, 2, 1, 2]
+    assert found == [1, 2, 1, 2, 1, 2, 1, 2, 1]
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ def test_state_of_another_version(version, tmp_path, monkeypatch):
         patch.setattr(frames, "VERSION", version)
         with counts().start(tm.Embedded(tmp_path)) as run:
             run.advance()
-    says = rf"log-0000000001 has version {version} .*, expected 5, 6 or 7: go on with the tidemill that"
+    says = rf"log-0000000001 has version {version} .*, expected 5, 6, 7 or 8: go on with the tidemill that"
     with pytest.raises(StateError, match=says):
         counts().start(tm.Embedded(tmp_path))
 

@@ -44,7 +44,7 @@ class Embedded:
 
     With ``state``, a folder of this machine, a run is durable: a step is taken when what was put in for it is on the
     disk, and a run on the same folder, in this process or a later one, goes on after the last step that was taken.
-    After ``checkpoint_every`` steps the whole state is written, so that going on repeats no more than these.
+    After ``checkpoint_every`` steps what is new of the state is written, so that going on repeats no more than these.
 
     At most ``in_memory`` updates of state, or so, are held in memory (of 8 bytes for each value, time and count): with
     ``state`` 20 million if nothing is said, else all. The rest is on the disk, in ``state`` or a temporary folder, in

@@ -18,13 +18,15 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-VERSION: Final = 7
-"""7: sorted files are files of pages; they were Parquet.
+VERSION: Final = 8
+"""8: checkpoints refer to files of those before them.
+
+7: sorted files are files of pages; they were Parquet.
 
 6: a base says what each operator computes, so that another version of the dataflow finds its state.
 
 4: what is spilled without a key has the order of a column as `h`, by which its pages are found; it was 0."""
-READ: Final = frozenset({5, 6, VERSION})
+READ: Final = frozenset({5, 6, 7, VERSION})
 """Versions of frames that are read. In 5 a base does not say what operators compute."""
 NOTHING: Final = bytes(hashlib.sha256().digest_size)
 """The digest before the first frame."""

@@ -43,6 +43,8 @@ class Base:
     """The outputs' columns (`OutputShapes`); None in such a folder too."""
     kept: tuple[tuple[str, str, int], ...] = ()
     """Files of changes of before, which subscribers have not acknowledged: names, checksums, updates."""
+    others: tuple[str, ...] = ()
+    """Files of checkpoints of before to which this one refers."""
     definition: Mapping[str, Any] | None = None
     """What each operator computes, see `StateDefinition`; None likewise."""
 
@@ -78,7 +80,8 @@ class Commit:
         text, base = frame.text, frame.text["base"]
         if base is not None:
             tuples = {"passes": tuple(base["passes"]), "graph": tuple(base["graph"])}
-            base = Base(**{**base, **tuples, "kept": tuple(map(tuple, base.get("kept", ())))})
+            tuples |= {"kept": tuple(map(tuple, base.get("kept", ()))), "others": tuple(base.get("others", ()))}
+            base = Base(**{**base, **tuples})
         shown = tuple((hidden, there) for hidden, there in text["shown"])
         cursors = text.get("cursors", {})
         return cls(frame.number, text["step"], text["sources"], text["changelogs"], shown, cursors, base)

@@ -27,7 +27,7 @@ from tidemill.renderer.durable.output_changes import OutputShapes
 from tidemill.renderer.durable.spill_files import Layout, SpillFile, read_file
 from tidemill.renderer.embedded.kernels.codec import Interner, decode, encode
 from tidemill.renderer.embedded.kernels.updates import UpdateArray, consolidated
-from tidemill.renderer.embedded.state import Saved, read, saved_interner
+from tidemill.renderer.embedded.state import Saved, read
 
 T = TypeVar("T")
 _TRIES: Final = 5
@@ -196,9 +196,9 @@ class ReadState:
         first, saved = self._entries[0].commit, self._checkpoint()
         if saved is None or not first.step:  # what constants came to is among the changes of the first step
             return _Contents(np.empty((len(schema) + 1, 0), np.int64), Interner(), first.number, first.step)
-        interner, place = saved_interner(saved), saved.header["outputs"][name]
-        key, k = f"operators/{place}/spine", len(schema)
-        blocks = [saved.arrays[key]] if key in saved.arrays else []
+        interner, place, k = saved.interner(), saved.header["outputs"][name], len(schema)
+        held = saved.of_operator(place)
+        blocks = [held["spine"]] if "spine" in held else []
         blocks += self._spilled(saved.header["cold"].get(f"{place}/spine", ()), schema, interner)
         whole = np.concatenate(blocks, axis=1) if blocks else np.empty((k + 1, 0), np.int64)
         return _Contents(consolidated(np.concatenate((whole[:k], whole[-1:]))), interner, first.number, first.step)

@@ -23,9 +23,9 @@ from tidemill.renderer.durable.large_changes import LargeChanges
 from tidemill.renderer.durable.output_changes import OutputShapes, StepChanges
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
+from tidemill.renderer.embedded.checkpoint import Checkpoint, settle, unstored
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
-from tidemill.renderer.embedded.state import save
 from tidemill.renderer.runs.executor import Cursor
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.interrupts import deferred, let_through
@@ -37,7 +37,7 @@ _ROWS: Final = 1_000_000
 _CHECKPOINT: Final = 100_000
 """Rows up to which a step is no load: a checkpoint takes as long beside its rows."""
 _ROW_WRITTEN: Final = 4e-7
-_WRITTEN: Final = 0.5
+_WRITTEN: Final = 0.2
 """Processor seconds that a checkpoint takes for a row of state, and more than it takes beside its rows."""
 _LOADED: Final = 3
 """A step of more than `_CHECKPOINT` rows, and this part of the state's, is a load: its checkpoint takes no longer than
@@ -67,6 +67,8 @@ class StepRecorder:
         self._checkpoint_every = checkpoint_every
         self._rows_since_base, self._seconds_since_base = replayed
         """What the steps since the last checkpoint took in, and the processor seconds that they worked."""
+        self._made: Checkpoint | None = None
+        """The checkpoint that is being committed."""
         self._journal = Journal()
         self._changes = StepChanges(executor, is_begun=log.last.step > 0)
         self._changelogs = Changelogs(executor, log.base.id, self._changes)
@@ -142,6 +144,9 @@ class StepRecorder:
         return rows > _CHECKPOINT and _LOADED * rows >= self._executor.metrics().state_rows
 
     def _checkpointed(self) -> None:
+        if self._made is not None:
+            self._made.committed(self._executor.compiled)
+            self._made = None
         self._large_changes.checkpointed()
         self._spill_store.checkpointed()
 
@@ -177,9 +182,9 @@ class StepRecorder:
             msg = "updates are queued that no step has taken yet: advance (or discard) before the checkpoint"
             raise StateError(msg)
         with let_through():
-            self._executor.compact()
+            settle(self._executor.compiled)
 
-        def flush_and_save(path: Path) -> str:
+        def flush_and_save(path: Path) -> Checkpoint:
             self._large_changes.require_flushed()
             return self._save(path, self._frontiers.inputs)
 
@@ -203,24 +208,25 @@ class StepRecorder:
             return
         # What those who opened it have repeated in all, each what there was then, and the next one would.
         repeated = self._seconds_since_base * self._log.openings_since_base
-        if repeated > _WRITTEN + _ROW_WRITTEN * self._executor.metrics().state_rows:
+        if repeated > _WRITTEN + _ROW_WRITTEN * unstored(self._executor.compiled):
             self.checkpoint_soon()
 
     def checkpoint_soon(self) -> None:
-        """Write the whole state; warn where that fails, and is tried again."""
+        """Write what is new of the state; warn where that fails, and is tried again."""
         try:
             self.checkpoint()
         except StateError as error:  # the step was taken, and the next one tries again
             warnings.warn(f"no checkpoint: {error}", RuntimeWarning, stacklevel=3)
 
-    def _save(self, path: Path, inputs: Mapping[Input, Antichain]) -> str:
-        """Write the state where the inputs have these frontiers, but for what is in files already; its checksum."""
+    def _save(self, path: Path, inputs: Mapping[Input, Antichain]) -> Checkpoint:
+        """Write the state where the inputs have these frontiers, but for what is in files already."""
         places = {name: node.id for name, node in self._executor.graph.outputs.items()}
         for_readers = {"outputs": places, "upto": self._changes.frontiers()}
         header = {"passes": self._log.base.passes, **self._frontiers.saved(inputs), **for_readers}
         spilled, large = self._spill_store.store.listing(), self._large_changes.listing()
         with let_through():
-            return save(self._executor.compiled, path, header, spilled=spilled, large=large)
+            self._made = Checkpoint.write(self._executor.compiled, path, header, spilled, large)
+        return self._made
 
     @contextlib.contextmanager
     def _checkpointing(self) -> Iterator[None]:

@@ -33,6 +33,7 @@ from tidemill.renderer.durable.lock import Lock
 from tidemill.renderer.durable.log_reading import Base, Commit, Entry, Log, may_build_upon, segment_number, segment_path
 from tidemill.renderer.durable.output_changes import OutputShapes
 from tidemill.renderer.durable.segment import Segment
+from tidemill.renderer.embedded.checkpoint import Checkpoint
 from tidemill.renderer.embedded.state import Saved, read
 from tidemill.renderer.runs.interrupts import deferred
 from tidemill.renderer.runs.system_errors import advice
@@ -175,10 +176,12 @@ class StepLog:
         """Return what the base saved; None where there is nothing."""
         if self.base.file is None:
             return None
-        path = self.folder / self.base.file
-        if not path.exists():
-            msg = f"{path} is missing, which was committed: the folder was changed from outside; restore it from a copy"
-            raise StateError(msg)
+        for name in (*self.base.others, self.base.file):
+            path = self.folder / name
+            if not path.exists():
+                reason = "which was committed: the folder was changed from outside; restore it from a copy"
+                msg = f"{path} is missing, {reason}"
+                raise StateError(msg)
         return read(path, self.base.checksum, later=True)
 
     def records(self) -> Iterator[tuple[int, dict[str, Any], dict[str, Any]]]:
@@ -212,27 +215,27 @@ class StepLog:
         commit = self._next(**rest)
         self._writing(failed, lambda: self._put(commit))
 
-    def commit_state(self, save: Callable[[Path], str], **rest: Any) -> None:
+    def commit_state(self, save: Callable[[Path], Checkpoint], **rest: Any) -> None:
         """Make a step permanent by having the state after it saved to a file."""
         step = self.last.step + 1
         self._save(save, f"step {step} was not taken and is queued still", step=step, **rest)
 
-    def checkpoint(self, save: Callable[[Path], str]) -> None:
+    def checkpoint(self, save: Callable[[Path], Checkpoint]) -> None:
         """Have the state saved to a file, from which on there are no steps."""
         self._save(save, "the checkpoint was not made, all steps are there")
 
     def _next(self, **rest: Any) -> Commit:
         return attrs.evolve(self.last, number=self.last.number + 1, base=None, **rest)
 
-    def _save(self, save: Callable[[Path], str], failed: str, **rest: Any) -> None:
+    def _save(self, save: Callable[[Path], Checkpoint], failed: str, **rest: Any) -> None:
         commit = self._next(**rest)
         name = f"checkpoint-{commit.number:010}-{self._owner}"
 
         def write() -> None:
-            checksum = save(self.folder / name)
+            made = save(self.folder / name)
             assert self._base is not None  # it has begun
-            kept = self.carry(self.base)
-            self._put(attrs.evolve(commit, base=attrs.evolve(self._base(), file=name, checksum=checksum, kept=kept)))
+            base = attrs.evolve(self._base(), file=name, checksum=made.checksum, others=tuple(made.others))
+            self._put(attrs.evolve(commit, base=attrs.evolve(base, kept=self.carry(self.base))))
 
         self._writing(failed, write)
         self.sweep()
@@ -241,7 +244,7 @@ class StepLog:
         """Remove what no commit needs: what a process that died left behind, and what is before the base."""
         first = segment_number(self._entries[0].path.name)
         assert first is not None
-        needed = {self.base.file, *(name for name, _, _ in self.base.kept)}
+        needed = {self.base.file, *self.base.others, *(name for name, _, _ in self.base.kept)}
         with contextlib.suppress(OSError):  # there will be another opportunity
             for path in self.folder.iterdir():
                 number = segment_number(path.name)

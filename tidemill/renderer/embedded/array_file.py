@@ -1,5 +1,7 @@
 """One file that holds named arrays, put in place atomically, with a version, a fingerprint and checksums. No pickle.
 
+Some of its arrays may be in files beside it, of before: it says in which, with their checksums.
+
 A zip of ``.npy`` members and a manifest, followed by the SHA-256 of all of that, which is checked before anything
 else is looked at. It is written beside its place and moved there when it is whole and on the disk, so a crash leaves
 what was there before.
@@ -20,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
+import attrs
 import numpy as np
 
 from tidemill.errors import StateError
@@ -48,18 +51,51 @@ _DAMAGED: Final = (
 """Errors of a zip in which some byte is another one: its method of compression, its flag of encryption, ..."""
 
 
+@attrs.frozen
+class Member:
+    """Where an array is: in which file, of which checksum, by which name; and how many columns it has."""
+
+    file: str
+    checksum: str
+    name: str
+    columns: int
+
+
 class Arrays(Mapping[str, Any]):
     """The arrays of a file, each of which is read when it is asked for: nobody need hold them all at once."""
 
-    def __init__(self, path: Path, file: IO[bytes], names: Iterable[str], columns: Iterable[int] = ()) -> None:
+    def __init__(self, path: Path, checksum: str, file: IO[bytes], manifest: Mapping[str, Any]) -> None:
         self._path = path
-        self._names = dict.fromkeys(names)
-        self._columns = dict(zip(self._names, columns, strict=False))  # none where they were not written down yet
+        self._checksum = checksum
+        found = manifest.get("elsewhere", {})
+        self._elsewhere: dict[str, Member] = {name: Member(*member) for name, member in found.items()}
+        self._names = dict.fromkeys([*manifest["arrays"], *self._elsewhere])
+        self._columns: dict[str, int] = dict(
+            zip(self._names, manifest.get("columns", ()), strict=False)
+        )  # none in older files
         self._archive = zipfile.ZipFile(file)
-        self.close = weakref.finalize(self, file.close)
-        """Let go of the file; more than once does no harm."""
+        self._close_file = weakref.finalize(self, file.close)
+        self._others: dict[str, Arrays] = {}
+
+    def open_others(self) -> None:
+        """Open the files beside this one in which some of the arrays are."""
+        checksums = {member.file: member.checksum for member in self._elsewhere.values()}
+        for name, checksum in checksums.items():
+            self._others[name] = _opened(self._path.with_name(name), checksum, later=True)[1]
+
+    def close(self) -> None:
+        """Let go of the files; more than once does no harm."""
+        self._close_file()
+        for other in self._others.values():
+            other.close()
+
+    def member(self, name: str) -> Member:
+        """Return where an array is."""
+        return self._elsewhere.get(name) or Member(self._path.name, self._checksum, name, self.columns(name))
 
     def __getitem__(self, name: str) -> Any:
+        if name in self._elsewhere:
+            return self._others[self._elsewhere[name].file][self._elsewhere[name].name]
         if name not in self._names:
             raise KeyError(name)
         try:
@@ -69,6 +105,8 @@ class Arrays(Mapping[str, Any]):
 
     def columns(self, name: str) -> int:
         """Return how many columns a matrix has, without reading all of it."""
+        if name in self._elsewhere:
+            return self._elsewhere[name].columns
         if name in self._columns:
             return self._columns[name]
         try:
@@ -79,6 +117,9 @@ class Arrays(Mapping[str, Any]):
             raise _unreadable(self._path, error) from error
         return int(shape[-1])
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
@@ -86,11 +127,19 @@ class Arrays(Mapping[str, Any]):
         return len(self._names)
 
 
-def write(path: Path, header: Mapping[str, Any], arrays: Iterable[tuple[str, Any]]) -> str:
-    """Put a file with this header and these named arrays in place of what is there; return its checksum."""
+def write(
+    path: Path,
+    header: Mapping[str, Any],
+    arrays: Iterable[tuple[str, Any]],
+    elsewhere: Mapping[str, Member] | None = None,
+) -> str:
+    """Put a file with this header and these named arrays in place of what is there; return its checksum.
+
+    It refers to those ``elsewhere`` by their names here, and has them too: that may grow while arrays are written.
+    """
 
     def write_whole(file: IO[bytes]) -> str:
-        _write_members(file, header, arrays)
+        _write_members(file, header, arrays, {} if elsewhere is None else elsewhere)
         digest = _digest(file, file.seek(0, os.SEEK_END))
         file.seek(0, os.SEEK_END)
         file.write(digest)
@@ -104,6 +153,13 @@ def read(path: Path, checksum: str | None = None, *, later: bool = False) -> tup
 
     With ``later`` each array is checked when it is read, by the checksum that it has in the zip, and not all before.
     """
+    header, arrays = _opened(path, checksum, later=later)
+    arrays.open_others()
+    return header, arrays
+
+
+def _opened(path: Path, checksum: str | None, *, later: bool) -> tuple[dict[str, Any], Arrays]:
+    """Return a file's header and arrays, without the files beside it in which some of them are."""
     try:
         with contextlib.ExitStack() as stack:
             with deferred():  # interrupted, it has to be known that is to be closed
@@ -122,7 +178,7 @@ def read(path: Path, checksum: str | None = None, *, later: bool = False) -> tup
             with zipfile.ZipFile(file) as archive:
                 manifest = json.loads(archive.read(_MANIFEST))
             _check_version(path, manifest)
-            arrays = Arrays(path, file, manifest["arrays"], manifest.get("columns", ()))
+            arrays = Arrays(path, digest.hex(), file, manifest)
             stack.pop_all()  # it stays open for these
             return manifest["header"], arrays
     except FileNotFoundError:
@@ -137,7 +193,9 @@ def _unreadable(path: Path, error: Exception) -> StateError:
     return StateError(f"{path} could not be read as a saved state ({error}): {to_do}")
 
 
-def _write_members(file: Any, header: Mapping[str, Any], arrays: Iterable[tuple[str, Any]]) -> None:
+def _write_members(
+    file: Any, header: Mapping[str, Any], arrays: Iterable[tuple[str, Any]], elsewhere: Mapping[str, Member]
+) -> None:
     columns: dict[str, int] = {}
     # Interrupted in a member, the zip would raise something else as it is closed: Ctrl-C comes between them.
     with deferred(), zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
@@ -148,6 +206,8 @@ def _write_members(file: Any, header: Mapping[str, Any], arrays: Iterable[tuple[
                 member.write(array.data)
             columns[name] = array.shape[-1]
         lists = {"arrays": [*columns], "columns": [*columns.values()]}
+        if elsewhere:
+            lists["elsewhere"] = {name: attrs.astuple(member) for name, member in elsewhere.items()}
         manifest = {"format": FORMAT, "version": VERSION, "header": header, **lists}
         archive.writestr(_MANIFEST, json.dumps(manifest))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -12,41 +13,45 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from tidemill.boundary.arrow_arrays import value_array
 from tidemill.dataflow.fingerprint import describe, difference, require_same_functions
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
 from tidemill.errors import StateError
 from tidemill.renderer.embedded import array_file as container
+from tidemill.renderer.embedded.array_file import Member
 from tidemill.renderer.embedded.compile import Compiled
-from tidemill.renderer.embedded.kernels.codec import Interner
+from tidemill.renderer.embedded.kernels.interner import Interner, Piece
 from tidemill.renderer.embedded.kernels.updates import UpdateArray, stacked
 from tidemill.renderer.embedded.operators.input_output import OutputOperator
 from tidemill.renderer.embedded.schedule import Operator, Region
 from tidemill.renderer.embedded.trace.spine import Spine
 from tidemill.renderer.runs.frontiers import Frontiers
 
-Stored: TypeAlias = "tuple[int, Callable[[], UpdateArray]]"
-"""How many updates there are, and what reads them."""
+Stored: TypeAlias = "tuple[int, Callable[[], UpdateArray], Member | None]"
+"""How many updates there are, what reads them, and the array of a file that they are."""
 _UNREAD: Final = "unread"
+INTERNED: Final = ("kinds", "lengths", "bytes")
+"""The arrays of interned values: a letter for the kind of each, the lengths of texts or bytes, and these."""
 _KINDS: Final[dict[str, type]] = {"s": str, "b": bytes, "i": int, "l": tuple, "-": type(None)}
 
 
-def save(
+def save(compiled: Compiled, path: Path, header: Mapping[str, Any]) -> None:
+    """Write all of the state between two steps to a file, atomically; ``header`` says where the run is."""
+    container.write(path, header_of(compiled, header), _arrays(compiled))
+
+
+def header_of(
     compiled: Compiled,
-    path: Path,
     header: Mapping[str, Any],
     *,
     spilled: Mapping[str, Any] | None = None,
     large: Sequence[Any] = (),
-) -> str:
-    """Write the state between two steps, or as a step leaves it, to a file, atomically; return its checksum.
-
-    ``header`` says where the run is. With ``spilled`` it is what is held in memory; this and ``large`` say where the
-    rest is.
-    """
+) -> dict[str, Any]:
+    """Return what is said of the state, beside where the run is; ``spilled`` and ``large`` say where some of it is."""
     rows = {str(o.place): size for o in operators_of(compiled.root) if (size := o.state_rows)}
     kept_since = compiled.schedule.kept_since
-    whole = {
+    return {
         "graph": describe(compiled.graph),
         **header,
         "cold": spilled or {},
@@ -54,7 +59,6 @@ def save(
         "rows": rows,
         "kept_since": None if kept_since is None else kept_since.elements,
     }
-    return container.write(path, whole, _arrays(compiled, whole=spilled is None))
 
 
 def read(path: Path, checksum: str | None = None, *, later: bool = False) -> Saved:
@@ -114,8 +118,10 @@ class Saved:
     ) -> None:
         """Give operators what was saved of those whose places are said for theirs; nothing where that is None."""
         names = _names_by_owner(self.arrays)
-        compiled.interner.load_later(lambda interner: _load_interned(interner, self._some(names["interned"])))
-        if not self.later:
+        compiled.interner.load_later(self._load_interned)
+        if self.later:
+            compiled.interner.keep_stored(tuple(self._pieces()))
+        else:
             compiled.interner.load()
         for operator in operators_of(compiled.root):
             owned = names[f"operators/{place_of(str(operator.place))}"]
@@ -123,11 +129,39 @@ class Saved:
             if make_room is not None:
                 make_room()
 
-    def _some(self, names: Iterable[tuple[str, str]]) -> dict[str, Any]:
-        return {name: self.arrays[key] for name, key in names}
+    def interner(self) -> Interner:
+        """Return the interned values."""
+        interner = Interner()
+        self._load_interned(interner)
+        return interner
 
-    def _stored(self, names: Iterable[tuple[str, str]]) -> dict[str, Stored]:
-        return {name: (self.arrays.columns(key), partial(self.arrays.__getitem__, key)) for name, key in names}
+    def _load_interned(self, interner: Interner) -> None:
+        for names in self._interned():
+            _load_interned(interner, {name: self.arrays[key] for name, key in zip(INTERNED, names, strict=True)})
+
+    def _interned(self) -> list[list[str]]:
+        """Return the names of the arrays of each piece of the interned values, the first ones first."""
+        ends = [
+            *itertools.takewhile(self._has_piece, (f"@{i}" for i in itertools.count())),
+            *filter(self._has_piece, ("",)),
+        ]
+        return [[f"interned/{name}{end}" for name in INTERNED] for end in ends]
+
+    def _has_piece(self, end: str) -> bool:
+        return f"interned/{INTERNED[0]}{end}" in self.arrays
+
+    def _pieces(self) -> Iterator[Piece]:
+        for names in self._interned():
+            members = tuple(map(self.arrays.member, names))
+            yield Piece(members[0].columns, members)
+
+    def _stored(self, names: Iterable[tuple[str, str]]) -> dict[str, list[Stored]]:
+        """Return the arrays of an operator by name: of an arrangement there may be several."""
+        found = defaultdict[str, "list[Stored]"](list)
+        for name, key in names:
+            read, member = partial(self.arrays.__getitem__, key), self.arrays.member(key)
+            found[name.partition("@")[0]].append((member.columns, read, member if self.later else None))
+        return found
 
     def place(self, compiled: Compiled, frontiers: Frontiers, needed: Mapping[Input, Antichain] | None = None) -> None:
         """Bring operators to where frontiers are that were restored from the header, without what they hold."""
@@ -140,7 +174,8 @@ class Saved:
 
     def of_operator(self, place: str) -> dict[str, UpdateArray]:
         """Return the saved arrays of the operator at a place, in memory then."""
-        return self._some(_names_by_owner(self.arrays)[f"operators/{place}"])
+        stored = self._stored(_names_by_owner(self.arrays)[f"operators/{place}"])
+        return {name: _together(found) for name, found in stored.items()}
 
 
 def kept_otherwise(what: str) -> StateError:
@@ -165,33 +200,40 @@ def operators_of(region: Region) -> Iterator[Operator]:
             yield from operators_of(item)
 
 
-def _arrays(compiled: Compiled, *, whole: bool) -> Iterator[tuple[str, Any]]:
+def _arrays(compiled: Compiled) -> Iterator[tuple[str, Any]]:
     """Iterate over the arrays to be written, of one operator after the other: they need not all be in memory."""
     for operator in operators_of(compiled.root):
-        for name, array in dump_operator(operator, whole=whole).items():
+        for name, array in dump_operator(operator, whole=True).items():
             yield f"operators/{operator.place}/{name}", array
-    for name, array in _dump_interned(compiled.interner).items():
+    for name, array in dump_interned(compiled.interner.values()).items():
         yield f"interned/{name}", array
 
 
 def dump_operator(operator: Operator, *, whole: bool) -> dict[str, UpdateArray]:
     """Return the state of an operator. Changes that were not read are in the whole alone: folders' runs begin anew."""
     found = {name: s.all_updates() if whole else s.updates_in_memory() for name, s in operator.spines().items()}
-    for i, port in enumerate(operator.ports):
-        if port.pending:
-            port.pending.widen()
-            found[f"port{i}"] = stacked(port.pending.arrays())
+    found |= dump_waiting(operator)
     if whole and isinstance(operator, OutputOperator):
         found[_UNREAD] = operator.unread_updates()
     return {name: block for name, block in found.items() if block.shape[1]}
 
 
-def in_memory(blocks: Mapping[str, UpdateArray]) -> dict[str, Stored]:
+def dump_waiting(operator: Operator) -> dict[str, UpdateArray]:
+    """Return the updates that wait at an operator's ports."""
+    found = dict[str, UpdateArray]()
+    for i, port in enumerate(operator.ports):
+        if port.pending:
+            port.pending.widen()
+            found[f"port{i}"] = stacked(port.pending.arrays())
+    return {name: block for name, block in found.items() if block.shape[1]}
+
+
+def in_memory(blocks: Mapping[str, UpdateArray]) -> dict[str, list[Stored]]:
     """Return the arrays of `dump_operator` in the form that `load_operator` takes."""
-    return {name: (block.shape[1], partial(lambda block: block, block)) for name, block in blocks.items()}
+    return {name: [(block.shape[1], partial(lambda block: block, block), None)] for name, block in blocks.items()}
 
 
-def load_operator(operator: Operator, saved: Mapping[str, Stored], *, later: bool = False) -> None:
+def load_operator(operator: Operator, saved: Mapping[str, Sequence[Stored]], *, later: bool = False) -> None:
     """Give an operator that was just made what `dump_operator` returned of it; ``later`` reads it when looked at."""
     spines = operator.spines()
     for name in saved:
@@ -199,9 +241,9 @@ def load_operator(operator: Operator, saved: Mapping[str, Stored], *, later: boo
             raise kept_otherwise(f"{operator.node.where}: {name}")
     for name, store in spines.items():
         if name in saved and later:
-            store.refill_later(*saved[name])
+            store.refill_later(saved[name])
         elif name in saved:
-            store.refill(saved[name][1]())
+            store.refill(_together(saved[name]))
         else:  # what constants evaluated to when the run was started is below, or was nothing
             store.evict()
     for i, port in enumerate(operator.ports):
@@ -211,16 +253,23 @@ def load_operator(operator: Operator, saved: Mapping[str, Stored], *, later: boo
     operator.drop_derived()
 
 
-def _copied(saved: Mapping[str, Stored], name: str) -> UpdateArray | None:
+def _together(stored: Sequence[Stored]) -> UpdateArray:
+    """Return updates that may be in several arrays as one."""
+    return stacked([read() for _, read, _ in stored])
+
+
+def _copied(saved: Mapping[str, Sequence[Stored]], name: str) -> UpdateArray | None:
     """Return what may be written to."""
-    return saved[name][1]().copy() if name in saved else None
+    return _together(saved[name]).copy() if name in saved else None
 
 
-def _dump_interned(interner: Interner) -> dict[str, Any]:
-    """Return the interned values: a letter for the kind of each, and its text or bytes, end to end."""
+def dump_interned(values: Sequence[Any]) -> dict[str, Any]:
+    """Return interned values: a letter for the kind of each, and its text or bytes, end to end (see `INTERNED`)."""
+    if (texts := _ends_and_content(values)) is not None:  # as mostly
+        return {"kinds": np.full(len(values), ord("s"), np.uint8), "lengths": np.diff(texts[0]), "bytes": texts[1]}
     kinds = bytearray()
     pieces: list[bytes] = []
-    for value in interner.values():  # what was released keeps its number
+    for value in values:  # what was released keeps its number
         letter = next(letter for letter, kind in _KINDS.items() if isinstance(value, kind))
         kinds += letter.encode()
         pieces.append(_piece(value))
@@ -229,6 +278,18 @@ def _dump_interned(interner: Interner) -> dict[str, Any]:
         "lengths": np.array([len(p) for p in pieces], np.int64),
         "bytes": np.frombuffer(b"".join(pieces), np.uint8),
     }
+
+
+def _ends_and_content(values: Sequence[Any]) -> tuple[Any, Any] | None:
+    """Return where texts end that lie end to end, after 0, and their bytes; None if they are no texts elsewhere."""
+    if not values or not all(type(value) is str for value in values):
+        return None
+    try:
+        _, ends, content = value_array(list(values), pa.large_string()).buffers()
+    except UnicodeError:  # surrogates
+        return None
+    offsets = np.frombuffer(ends, np.int64)[: len(values) + 1]
+    return offsets, np.frombuffer(content or b"", np.uint8)[: offsets[-1]]
 
 
 def _piece(value: Any) -> bytes:
@@ -277,13 +338,6 @@ def _texts(lengths: Any, content: Any) -> list[str] | None:
         return None
     found: list[str] = texts.to_pylist()
     return found
-
-
-def saved_interner(saved: Saved) -> Interner:
-    """Return the interned values of what was saved."""
-    interner = Interner()
-    _load_interned(interner, {n: saved.arrays[f"interned/{n}"] for n in ("kinds", "lengths", "bytes")})
-    return interner
 
 
 def _names_by_owner(keys: Iterable[str]) -> defaultdict[str, list[tuple[str, str]]]:

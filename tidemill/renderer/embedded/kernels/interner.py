@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+import attrs
 import numpy as np
 import pyarrow as pa
 
@@ -32,6 +33,15 @@ def number_of(code: int) -> int:
 _LOADED: Final = ("_numbers", "_objects", "_free")
 
 
+@attrs.frozen
+class Piece:
+    """Where objects that have adjacent numbers are stored."""
+
+    count: int
+    members: tuple[Any, ...]
+    """The arrays of a file that say what they are."""
+
+
 class Interner:
     """Numbers for objects: equal objects, equal numbers. One serves a whole run."""
 
@@ -44,6 +54,8 @@ class Interner:
         self._leading = np.empty(0, np.int64)
         """The `leading_number` of each object, as far as anybody asked, and room for more."""
         self._led = 0
+        self.pieces: tuple[Piece, ...] = ()
+        """Where the first objects are stored. Their numbers are not given to others."""
 
     def load_later(self, load: Callable[[Interner], object]) -> None:
         """Have what ``load`` adds, and nothing else, once anybody asks for an object or a number."""
@@ -79,13 +91,14 @@ class Interner:
         self._numbers: dict[Any, int] = {}
         self._objects: list[Any] = []
         self._free: list[int] = []
-        """The numbers of objects that were released."""
+        """The numbers of objects that were released, and may be given to others."""
 
     def add_all(self, values: list[Any]) -> None:
         """Give different objects the next numbers; None for one that was released."""
         self._numbers.update(zip(values, itertools.count(len(self._objects)), strict=False))
         if self._numbers.pop(None, None) is not None:
-            self._free += [n for n, value in enumerate(values, len(self._objects)) if value is None]
+            free = [n for n, value in enumerate(values, len(self._objects)) if value is None]
+            self._free += [n for n in free if n >= self.stored]
         self._objects += values
 
     def number(self, value: Any) -> int:
@@ -112,6 +125,17 @@ class Interner:
             self._numbers.update(zip(new, numbers, strict=True))
             found = list(map(self._numbers.__getitem__, values))
         return np.array(found, np.int64)
+
+    @property
+    def stored(self) -> int:
+        """How many objects, the first ones, are stored in pieces."""
+        return sum(piece.count for piece in self.pieces)
+
+    def keep_stored(self, pieces: tuple[Piece, ...]) -> None:
+        """Have the first objects stored in these pieces: their numbers are not given to others from now on."""
+        self.pieces = pieces
+        if self.is_loaded:
+            self._free = [n for n in self._free if n >= self.stored]
 
     def _reuse(self, value: Any) -> int:
         number = self._free.pop()
@@ -185,7 +209,12 @@ class Interner:
             self._numbers = dict(numbers)
         while objects and objects[-1] is None:
             objects.pop()
-        self._free = [n for n in (*self._free, *unused.tolist()) if n < len(objects)]
+        stored = self.stored
+        if stored > min(len(objects), 2 * len(numbers)):  # what is stored is hardly used any more
+            self.pieces = ()
+            self._free = [n for n, value in enumerate(objects) if value is None]
+        else:
+            self._free = [n for n in (*self._free, *unused.tolist()) if stored <= n < len(objects)]
         self._array = np.empty(0, object)
         self._filled = self._led = 0
 
@@ -193,6 +222,7 @@ class Interner:
         """Begin anew with no objects."""
         self._begin()
         self._load = None
+        self.pieces = ()
         self._array = np.empty(0, object)
         self._filled = self._led = 0
 

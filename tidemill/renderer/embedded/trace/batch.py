@@ -16,6 +16,7 @@ import numpy as np
 from tidemill.dataflow.lattice import Antichain
 from tidemill.errors import CountOverflowError
 from tidemill.expressions.types import DType
+from tidemill.renderer.embedded.array_file import Member
 from tidemill.renderer.embedded.kernels.consolidation import consolidated_by
 from tidemill.renderer.embedded.kernels.gathers import Gathers
 from tidemill.renderer.embedded.kernels.limbs import Limbs, consolidated_limbs
@@ -37,6 +38,8 @@ class Batch:
 
     hashes: Ints
     array: UpdateArray
+    stored: Member | None = attrs.field(default=None, init=False)
+    """The array of a file that has the same updates; None where none is known."""
 
     def runs_of(self, hashes: Ints) -> tuple[Ints, Ints, Ints]:
         """Return which of some hashes, in order, are in the batch, their first places, and how often each is there."""
@@ -92,9 +95,10 @@ class StoredBatch(Batch):
 
     __slots__ = ("_read", "_size")
 
-    def __init__(self, size: int, read: Callable[[], Batch]) -> None:
+    def __init__(self, size: int, read: Callable[[], Batch], stored: Member | None = None) -> None:
         self._size = size
         self._read = read
+        self.stored = stored
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute that is not there yet."""

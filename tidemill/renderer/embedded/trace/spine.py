@@ -9,13 +9,15 @@ immutable, so a step that fails is undone by going back to the view before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from tidemill.boundary.rows import COUNT_LIMIT
 from tidemill.dataflow.lattice import Antichain
+from tidemill.renderer.embedded.array_file import Member
 from tidemill.renderer.embedded.kernels.memory import stack
 from tidemill.renderer.embedded.kernels.updates import (
     Codes,
@@ -31,7 +33,7 @@ from tidemill.renderer.embedded.kernels.updates import (
 )
 from tidemill.renderer.embedded.trace.batch import Batch, Reordered, StoredBatch, UpdateLayout
 from tidemill.renderer.embedded.trace.elsewhere import Beside, Range, Spilled
-from tidemill.renderer.embedded.trace.merging import Gone, Merger, View, without
+from tidemill.renderer.embedded.trace.merging import RATIO, Gone, Merger, View, without
 from tidemill.renderer.embedded.trace.search import Hits, find_few, find_in_tail, found_in, runs_in
 from tidemill.renderer.embedded.trace.stored_order import KeyOrder, StoredOrder
 from tidemill.renderer.embedded.trace.transaction import Transaction
@@ -212,6 +214,30 @@ class Spine:
         self.view = View((merged,) if len(merged.hashes) else (), _empty_tail(self.layout), 0)
         return True
 
+    def settle(self, least: int) -> None:
+        """Merge all that is in no file, with batches in files that are not much larger, or have less than ``least``."""
+        view = self.view
+        stored = [b for b in view.batches if b.stored is not None and b.size >= least]
+        new = view.size - sum(b.size for b in stored)
+        while stored and new >= least and (smallest := min(stored, key=lambda b: b.size)).size < RATIO * new:
+            stored.remove(smallest)
+            new += smallest.size
+        kept = {id(b) for b in stored}
+        others = [b for b in view.batches if id(b) not in kept]
+        if not view.tail_size and not view.unsorted and len(others) <= 1:
+            return
+        arrays = [*(b.updates for b in others), *view.unsorted, view.tail.array[:, : view.tail_size]]
+        updates = np.concatenate(arrays, axis=1)
+        updates, _ = without(self.gone, updates, updates[-1])
+        merged = self.layout.compacted(updates, self.since())
+        more = (merged,) if len(merged.hashes) else ()
+        self.view = View((*stored, *more), _empty_tail(self.layout), 0)
+
+    @property
+    def unstored(self) -> int:
+        """How many updates in memory no file has."""
+        return self.in_memory - sum(b.size for b in self.view.batches if b.stored is not None)
+
     def _is_folded(self, batch: Batch) -> bool:
         """Return whether a batch is to stay as it is.
 
@@ -245,12 +271,18 @@ class Spine:
             self.beside.clear()
         self.view = View((self.layout.sorted_batch(updates),), _empty_tail(self.layout), 0)
 
-    def refill_later(self, count: int, read: Callable[[], UpdateArray]) -> None:
-        """Hold ``count`` updates, which are read when somebody first looks at them."""
+    def refill_later(self, stored: Iterable[tuple[int, Callable[[], UpdateArray], Member | None]]) -> None:
+        """Hold so many updates each, which are read when somebody first looks at them, and where they are stored."""
         if self.beside is not None:
             self.beside.clear()
-        batch = StoredBatch(count, lambda: self.layout.sorted_batch(read(), shared=True))
-        self.view = View((batch,), _empty_tail(self.layout), 0)
+        batches = [
+            StoredBatch(count, partial(self._read_batch, read), member)
+            for count, read, member in sorted(stored, key=lambda one: -one[0])
+        ]
+        self.view = View(tuple(batches), _empty_tail(self.layout), 0)
+
+    def _read_batch(self, read: Callable[[], UpdateArray]) -> Batch:
+        return self.layout.sorted_batch(read(), shared=True)
 
     def _tail(self, batch: Batch, step: int) -> Batch:
         """Return a tail that begins with a batch, with room for as many updates again, or a few such steps."""
@@ -385,8 +417,12 @@ class Spine:
 
     def arrays_in_memory(self) -> Iterator[UpdateArray]:
         """Iterate over the updates in memory as they lie there, an array a batch."""
+        yield from (b.updates for b in self.view.batches)
+        yield from self.arrays_beside()
+
+    def arrays_beside(self) -> Iterator[UpdateArray]:
+        """Iterate over the updates in memory that are in no batch."""
         view = self.view
-        yield from (b.updates for b in view.batches)
         yield from view.unsorted
         yield view.tail.array[:, : view.tail_size]
         if self.beside is not None:
