@@ -137,7 +137,7 @@ class OrderedWindowsOperator(Operator):
         self._far = _rows_between(self._reach)
         self._evaluator = None
         if self._reach is not None:
-            self._evaluator = Evaluator(windows, self._types, self._reach, interner, kept)
+            self._evaluator = Evaluator(windows, self._types, self._reach, interner, self._kept)
         self._scalar = Scalar.of(windows, self._types, self._reach, self._kept)
         self._order = order_of_rows(windows, self._types, interner, self._width)
         self._by = KeyOrder(self._order, len(windows.order))
@@ -294,14 +294,11 @@ class OrderedWindowsOperator(Operator):
         few = self._scalar.changed(*edits[0]) if self._scalar is not None and len(edits) == 1 else None
         assert self._evaluator is not None
         found = [*self._evaluator.changed(edits)] if few is None else [few]
-        gone = sum([some.gone for some in found])
-        updates = self._room(sum([some.rows.shape[1] for some in found]), time)
-        updates[-1, :gone] = -1
-        gone_at, come_at = 0, gone
-        for rows, n in found:
-            updates[:-2, gone_at : gone_at + n] = rows[:, :n]
-            updates[:-2, come_at : come_at + rows.shape[1] - n] = rows[:, n:]
-            gone_at, come_at = gone_at + n, come_at + rows.shape[1] - n
+        updates, gone = found[0]
+        if len(found) > 1:
+            gone = sum([some.gone for some in found])
+            updates = concatenate([*(rows[:, :n] for rows, n in found), *(rows[:, n:] for rows, n in found)], axis=1)
+        updates[-2], updates[-1], updates[-1, :gone] = time, 1, -1
         return consolidated(updates) if _may_be_equal(updates[: len(self._kept)], gone, self._leading) else updates
 
     def _room(self, count: int, time: int) -> UpdateArray:
