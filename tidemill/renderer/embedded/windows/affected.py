@@ -259,11 +259,10 @@ class _Finder:
             low = np.maximum(np.minimum(low, edits.positions - min(reach.rows[1], size)), 0)
             high = np.minimum(np.maximum(high, edits.ends + min(reach.rows[0], size)), size)
         if reach.values:
-            codes = edits.rows[self._by.column]
-            numbers, nulls = index.order.number(codes), codes == NULL
+            numbers = index.order.number(edits.rows[self._by.column])
             for ways in self._ways:
-                low = np.minimum(low, self._by_value(numbers, ways.back_from_end, nulls, up=False))
-                high = np.maximum(high, self._by_value(numbers, ways.back_from_start, nulls, up=True))
+                low = np.minimum(low, self._by_value(numbers, ways.back_from_end, up=False))
+                high = np.maximum(high, self._by_value(numbers, ways.back_from_start, up=True))
         return low, high
 
     def _peers(self, edits: Edits) -> tuple[Ints, Ints]:
@@ -304,8 +303,8 @@ class _Finder:
             low[first:end], high[first:end] = min(bounds)[0], max([bound for _, bound in bounds])
         if reach.endless is None:
             return low, high
-        knows_stops = stop is not None and len(groups) <= FEW
-        for first, end, position in self._stops(groups, stop) if knows_stops else [(0, len(low), None)]:
+        found = [(0, len(low), None)] if stop is None or len(groups) > FEW else self._stops(groups, stop)
+        for first, end, position in found:
             if position is None:  # to the ends to which frames go
                 start, back = 0 if reach.to_last else index.size, index.size if reach.to_first else 0
             else:
@@ -375,7 +374,7 @@ class _Finder:
     # -- which rows they look at ---------------------------------------------------------------------------------------
 
     def looked_at(self, begins: Ints, last: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """Return the ranges that the frames of runs cover; a run is given by its first and its last edit, and bounds."""
+        """Return the ranges that the frames of runs cover; a run is given by its first and last edit, and bounds."""
         index, reach, size = self._index, self._reach, self._index.size
         if not reach.looks_around:
             return low, high
@@ -387,10 +386,10 @@ class _Finder:
             first = np.minimum(first, self._moved(low, -reach.groups[0]))
             end = np.maximum(end, self._moved(high, reach.groups[1]))
         if reach.values:
-            least, greatest, nulls = self._end_numbers(begins, last, low, high)
+            least, greatest = self._end_numbers(begins, last, low, high)
             for ways in self._ways:
-                first = np.minimum(first, self._by_value(least, ways.to_start, nulls[0], up=False))
-                end = np.maximum(end, self._by_value(greatest, ways.to_end, nulls[1], up=True))
+                first = np.minimum(first, self._by_value(least, ways.to_start, up=False))
+                end = np.maximum(end, self._by_value(greatest, ways.to_end, up=True))
         if reach.offsets:
             first, end = first.copy(), end.copy()
             for number, run in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
@@ -400,24 +399,19 @@ class _Finder:
                 end[number] = min(max(end.item(number), *(high for _, high in bounds)), size)
         return self.whole_groups(first, end)
 
-    def _end_numbers(self, begins: Ints, last: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints, tuple[Bools, Bools]]:
-        """Return the first and the last sort number in runs, before edits or after, and where these may be of NULL."""
+    def _end_numbers(self, begins: Ints, last: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """Return the first and the last sort number in runs, before edits or after."""
         index, numbers = self._index, self._index.order.number(self._edits.rows[self._by.column])
         least, greatest = numbers.take(begins), numbers.take(last)
         has_rows = low < high
         np.minimum(least, index.numbers_at(np.minimum(low, index.size - 1)), out=least, where=has_rows)
         np.maximum(greatest, index.numbers_at(np.maximum(high, 1) - 1), out=greatest, where=has_rows)
-        return least, greatest, (least == self._null, greatest == self._null)
+        return least, greatest
 
     @cached_property
     def _ways(self) -> list[Ways]:
         """How far frames by value go."""
         return ways_of(self._reach.values, self._dtype, descending=self._by.descending)
-
-    @cached_property
-    def _null(self) -> int:
-        """The sort number of NULL."""
-        return self._index.order.number_of(NULL)
 
     # -- the partition -------------------------------------------------------------------------------------------------
 
@@ -430,7 +424,7 @@ class _Finder:
         most = self._index.size
         return self._index.group_starts(self._index.groups_before(positions) + min(max(groups, -most), most))
 
-    def _by_value(self, numbers: Ints, far: Far, nulls: Bools, *, up: bool) -> Ints:
+    def _by_value(self, numbers: Ints, far: Far, *, up: bool) -> Ints:
         """Return the positions before the first, or (up) after the last, row that is so far from a value, at the most.
 
         Rather a few too far than one too near. Of what may be NULL, its peers are within.
@@ -440,6 +434,6 @@ class _Finder:
             is_within = far >= 0 if up else far <= 0
         else:
             moved, is_within = far(numbers), False
-        if not is_within and nulls.any():
+        if not is_within and np.count_nonzero(numbers == self._index.order.number_of(NULL)):
             moved = np.maximum(moved, numbers) if up else np.minimum(moved, numbers)
         return self._index.positions_of_numbers(moved, right=up)

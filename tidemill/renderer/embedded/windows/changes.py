@@ -169,7 +169,9 @@ def _arrays_of(
     """Return excerpts (rows, start and end to evaluate, rows before, groups before, partition size) as arrays."""
     sizes, low, high, *others = zip(*excerpts, strict=True)
     starts = [*accumulate(sizes[:-1], initial=0)]
-    return Excerpts(*np.array([starts, sizes, [*map(add, starts, low)], [*map(add, starts, high)], *others]), before, after)
+    low, high = (tuple(map(add, starts, bounds)) for bounds in (low, high))
+    starts, sizes, low, high, rows, groups, totals = np.array([starts, sizes, low, high, *others])
+    return Excerpts(starts, sizes, low, high, rows, groups, totals, before, after)
 
 
 class Concatenated:
@@ -263,14 +265,15 @@ class _BeforeAndAfter:
         self._codes: Codes = np.concatenate([*slices, edits.rows], axis=1)
         numbers = first_numbers(self._codes.shape[1])
         old = numbers[:before]
-        self._source: Ints = np.concatenate([old, *pieces(old, edits._replace(rows=numbers[before:]))])
+        self._source: Ints = np.concatenate([old, *pieces(old, Edits(edits.positions, numbers[before:], edits.copies))])
         """For each row, the old row it is; or, numbered after the old ones, the edit that inserts it."""
 
     def __len__(self) -> int:
         return len(self._source)
 
     def __getitem__(self, column: int) -> Ints:
-        return self._codes[column].take(self._source)
+        found: Ints = self._codes[column].take(self._source)
+        return found
 
     def changed(self, values: Codes, evaluated: Bools | None, kept: Ints) -> Changed:
         """Return the rows that go or come, and the evaluated rows whose values differ."""
@@ -281,7 +284,8 @@ class _BeforeAndAfter:
         differs = differ[0] if len(differ) == 1 else differ.any(axis=0)
         if evaluated is not None:
             differs &= evaluated.take(old)
-        changes = np.ones(len(self), np.bool_)
+        changes = np.empty(len(self), np.bool_)
+        changes.fill(True)
         changes[old] = changes[new] = differs
         positions = changes.nonzero()[0]
         gone = int(positions.searchsorted(self._before))
@@ -296,13 +300,12 @@ def _moved(batch: Sequence[_RunsOfPartition]) -> Edits:
     """Return the edits with their positions among the rows of the excerpts."""
     found, start = list[Edits](), 0
     for _, edits, runs, _ in batch:
-        sizes = runs.end - runs.first
-        ends = sizes.cumsum() + start
-        moved = ends - sizes - runs.first
+        ends = [*accumulate((runs.end - runs.first).tolist(), initial=start)]
+        moved = np.array(ends[1:]) - runs.end
         if len(moved) > 1:
             moved = moved.repeat(run_lengths(runs.edits, len(edits.positions)))
-        found.append(edits._replace(positions=edits.positions + moved))
-        start = ends.item(-1)
+        found.append(Edits(edits.positions + moved, edits.rows, edits.copies))
+        start = ends[-1]
     if len(found) == 1:
         return found[0]
     positions, rows, copies = zip(*found, strict=True)

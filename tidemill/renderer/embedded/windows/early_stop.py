@@ -107,11 +107,12 @@ class EarlyStop(NamedTuple):
 
     def _differs_for_good(self, edits: Edits) -> bool:
         """Return whether the rows that come and those that go differ in a sum."""
-        for wanted in self.decisive:
-            if wanted.kind in _ADDED_UP:
-                if self._of_rows(wanted, edits, -edits.copies) != self._of_rows(wanted, edits, edits.copies):
-                    return True
-        return False
+        gone = -edits.copies
+        return any(
+            self._of_rows(wanted, edits, gone) != self._of_rows(wanted, edits, edits.copies)
+            for wanted in self.decisive
+            if wanted.kind in _ADDED_UP
+        )
 
     def _of_rows(self, wanted: Summary, edits: Edits, copies: Ints) -> Any:
         codes = edits.rows[wanted.column].repeat(np.maximum(copies, 0))

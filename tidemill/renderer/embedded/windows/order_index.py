@@ -180,7 +180,8 @@ class OrderIndex:
         if chunk and self._firsts.item(chunk - 1) == lead:
             is_before, low = self.order.sorts_before(row), int(self._firsts.searchsorted(lead))
             chunk = _first_not(lambda c: is_before(self._row_at(c, 0)), low + 1, chunk + 1) - 1
-        return self._bounds.item(chunk) + self._position_in(chunk, row, lead)
+        begin: int = self._bounds.item(chunk)
+        return begin + self._position_in(chunk, row, lead)
 
     def _position_in(self, chunk: int, row: list[int], lead: int) -> int:
         """Return the first position in a chunk at which a row is, or would be."""

@@ -147,9 +147,8 @@ class Scalar:
 
     def _block(self, rows: Sequence[_Row]) -> UpdateArray:
         """Return what `Changed` has of rows."""
-        width, kept = len(self._calls), self._kept.tolist()
-        room = [[0] * len(rows)] * 2
-        found: UpdateArray = np.array([*([row[i] for row in rows] for i in (*kept, *range(-width, 0))), *room], np.int64)
+        codes = [[row[i] for row in rows] for i in (*self._kept.tolist(), *range(-len(self._calls), 0))]
+        found: UpdateArray = np.array([*codes, *[[0] * len(rows)] * 2], np.int64)
         return found
 
 
