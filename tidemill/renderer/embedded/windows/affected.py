@@ -404,8 +404,8 @@ class _Finder:
         index, numbers = self._index, self._index.order.number(self._edits.rows[self._by.column])
         least, greatest = numbers.take(begins), numbers.take(last)
         has_rows = low < high
-        np.minimum(least, index.numbers_at(np.minimum(low, index.size - 1)), out=least, where=has_rows)
-        np.maximum(greatest, index.numbers_at(np.maximum(high, 1) - 1), out=greatest, where=has_rows)
+        np.minimum(least, index.numbers_at(low), out=least, where=has_rows)
+        np.maximum(greatest, index.numbers_at(high - 1), out=greatest, where=has_rows)
         return least, greatest
 
     @cached_property

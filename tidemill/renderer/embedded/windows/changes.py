@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from operator import add
 from typing import Any, Final, NamedTuple
 
 import attrs
@@ -167,11 +166,12 @@ def _arrays_of(
     excerpts: Sequence[tuple[int, ...]], before: Callable[[Summary], list[Any]], after: Callable[[Summary], list[Any]]
 ) -> Excerpts:
     """Return excerpts (rows, start and end to evaluate, rows before, groups before, partition size) as arrays."""
-    sizes, low, high, *others = zip(*excerpts, strict=True)
-    starts = [*accumulate(sizes[:-1], initial=0)]
-    low, high = (tuple(map(add, starts, bounds)) for bounds in (low, high))
-    starts, sizes, low, high, rows, groups, totals = np.array([starts, sizes, low, high, *others])
-    return Excerpts(starts, sizes, low, high, rows, groups, totals, before, after)
+    found, start = list[tuple[int, ...]](), 0
+    for size, low, high, *others in excerpts:
+        found.append((start, size, start + low, start + high, *others))
+        start += size
+    starts, sizes, lows, highs, rows, groups, totals = np.array(found).T.copy()
+    return Excerpts(starts, sizes, lows, highs, rows, groups, totals, before, after)
 
 
 class Concatenated:

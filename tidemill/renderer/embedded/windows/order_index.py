@@ -286,10 +286,10 @@ class OrderIndex:
         return self._begins
 
     def numbers_at(self, positions: Ints) -> Ints:
-        """Return the sort numbers of the rows at some positions."""
+        """Return the sort numbers of the rows at some positions; beyond an end, of the row there."""
         if len(positions) > MANY and self._asks_all:
-            return self._all_leads.take(positions)
-        found: Ints = self._taken(positions, lambda chunk, at: chunk.leads.take(at))
+            return self._all_leads.take(positions, mode="clip")
+        found: Ints = self._taken(positions, lambda chunk, at: chunk.leads.take(at, mode="clip"))
         return found
 
     def rows_at(self, positions: Ints) -> Codes:
@@ -300,7 +300,7 @@ class OrderIndex:
         return found
 
     def _taken(self, positions: Ints, take: Callable[[Chunk, Ints], Any]) -> Any:
-        chunks = self._ends.searchsorted(positions, "right")
+        chunks = self._ends[:-1].searchsorted(positions, "right")
         return self._in_chunks(chunks, positions - self._bounds.take(chunks), take)
 
     def _in_chunks(self, chunks: Ints, requests: Ints, look: Callable[[Chunk, Ints], Any]) -> Any:
@@ -354,9 +354,8 @@ class OrderIndex:
         return self._ends_of_peers(positions, positions > 0, 1)
 
     def _ends_of_peers(self, positions: Ints, there: Bools, back: int) -> Ints:
-        found = positions.copy()
-        found[there] = self.positions_of_numbers(self.numbers_at(positions.compress(there) - back), right=back > 0)
-        return found
+        found = self.positions_of_numbers(self.numbers_at(positions - back), right=back > 0)
+        return np.where(there, found, positions)
 
     # -- cutting out and summarising -----------------------------------------------------------------------------------
 
