@@ -277,18 +277,18 @@ class _BeforeAndAfter:
 
     def changed(self, values: Codes, evaluated: Bools | None, kept: Ints) -> Changed:
         """Return the rows that go or come, and the evaluated rows whose values differ."""
-        after = self._source[self._before :]
-        stay = (after < self._before).nonzero()[0]
-        old, new = after.take(stay), stay + self._before
-        differ = values.take(old, axis=1) != values.take(new, axis=1)
+        before, after = self._before, self._source[self._before :]
+        differ = values[:, before:] != values.take(after, axis=1, mode="clip")
         differs = differ[0] if len(differ) == 1 else differ.any(axis=0)
         if evaluated is not None:
-            differs &= evaluated.take(old)
+            differs &= evaluated[before:]
+        differs |= after >= before
         changes = np.empty(len(self), np.bool_)
         changes.fill(True)
-        changes[old] = changes[new] = differs
+        changes[before:] = differs
+        changes[after.compress(~differs)] = False
         positions = changes.nonzero()[0]
-        gone = int(positions.searchsorted(self._before))
+        gone = int(positions.searchsorted(before))
         rows = np.empty((len(kept) + len(values) + 2, len(positions)), np.int64)
         codes = self._codes.take(self._source.take(positions), axis=1)
         codes.take(kept, axis=0, out=rows[: len(kept)], mode="clip")
