@@ -91,7 +91,7 @@ class OrderIndex:
         """The first sort number of each chunk but the first."""
         self._bounds = np.array([0, *(c.size for c in self._chunks)], np.int64).cumsum()
         """Where each chunk begins, and the end."""
-        self._ends = self._bounds[1:]
+        self._ends = self._bounds[1:]  # the same memory: so both are changed at once
         self.size = int(self._bounds[-1])
         """How many rows there are."""
         self._groups = self._leads = self._begins = None
