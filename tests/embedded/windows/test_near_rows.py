@@ -6,7 +6,7 @@ import pytest
 from support.random_windows import TXY, W
 
 import tidemill as tm
-from tidemill.renderer.embedded.reduce import ordered_windows
+from tidemill.renderer.embedded.windows import whole_partitions
 from tidemill.renderer.embedded.windows.evaluate import recompute
 
 CALLS = {
@@ -65,7 +65,7 @@ def test_values_are_computed_of_rows_near_to_changes(name, most, monkeypatch):
         computed.append(len(given.counts))
         return recompute(windows, types, given, interner)
 
-    monkeypatch.setattr(ordered_windows, "recompute", counted)
+    monkeypatch.setattr(whole_partitions, "recompute", counted)
     dice = np.random.default_rng(1)
     with flow_of(CALLS[name]).start() as run:
         run.insert("x", rows_of(dice, 20_000, 200))

@@ -4,5 +4,6 @@
 (SQL's aggregate functions), `top_k` (the first rows in an order) and `user_reduce` (a Python function). The first two
 keep accumulators, each a spine of its own: `accumulators` has what they share and the exact float sums, `integer_sums`
 those that add up as weights, `values` and `ordered_values` those that need the rows themselves, kept by `group_rows`,
-which holds large groups in order.
+which holds large groups in order. Window calls at top level have an operator of their own, `ordered_windows`; in loops
+they are a logic, `windows_in_loops`.
 """

@@ -14,7 +14,12 @@ from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.renderer.embedded.operators.arrange import ArrangeOperator
 from tidemill.renderer.embedded.operators.interesting_times import InterestingTimes, SingleTime
 from tidemill.renderer.embedded.operators.keyed import PENDING, KeyedOperator, Stored
-from tidemill.renderer.embedded.reduce import aggregates, top_k, user_reduce  # noqa: F401 - they fill the table
+from tidemill.renderer.embedded.reduce import (  # noqa: F401 - they fill the table
+    aggregates,
+    top_k,
+    user_reduce,
+    windows_in_loops,
+)
 from tidemill.renderer.embedded.reduce.logic import LOGICS, DesiredOutput, Logic, LogicContext
 from tidemill.renderer.embedded.reduce.ordered_windows import OrderedWindowsOperator
 from tidemill.renderer.embedded.schedule import Operator, Region

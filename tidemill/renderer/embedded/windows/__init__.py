@@ -4,7 +4,8 @@ Design
 ------
 A step of a partition with `n` rows takes edits, rows that come or go, and gives the rows of the output that go or come.
 
-- `ordering`: the order of rows; small partitions, and those of which much changes, are sorted and computed whole.
+- `ordering`: the order of rows. `whole_partitions`: small partitions, and those of which much changes, are sorted and
+  computed whole.
 - `order_index`: the sorted rows of a large partition in `chunks` of about 2,048, with a directory: the first sort
   number of each chunk, running counts of its rows and peer groups, and summaries of its columns. `large_partitions`
   holds the indexes of an operator, and goes back to what they were where a step fails; spilled chunks are read when

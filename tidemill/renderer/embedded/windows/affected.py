@@ -189,7 +189,7 @@ def affected(
     finder = _Finder(index, edits, reach, by, dtype)
     low, high = finder.around(edits, reach)
     if reach.looks_for_rows:
-        finder.look_for_rows(low, high, stop)
+        low, high = finder.look_for_rows(low, high, stop)
     low, high = finder.whole_groups(low, high)
     begins = _FIRST
     if len(low) > 1:
@@ -199,7 +199,8 @@ def affected(
         begins = finder.moved(begins, low, high)
     while True:
         last = np.append(begins[1:], len(low)) - 1 if len(begins) > 1 else np.array([len(low) - 1])
-        run = Runs(begins, low.take(begins), high.take(last), *finder.looked_at(begins, last, low, high))
+        lows, highs = low.take(begins), high.take(last)
+        run = Runs(begins, lows, highs, *finder.looked_at(begins, last, lows, highs))
         if len(begins) == 1:
             return run
         # What one looks at is edited by no other.
@@ -251,20 +252,18 @@ class _Finder:
     def around(self, edits: Edits, reach: Reach) -> tuple[Ints, Ints]:
         """Return, for each edit, the range of rows whose bounded frames contain its row, before or after."""
         index, size = self._index, self._index.size
-        low, high = edits.positions - min(reach.rows[1], size), edits.ends + min(reach.rows[0], size)
-        if reach.peers:
-            first, last = self._peers(edits)
-            low, high = np.minimum(low, first), np.maximum(high, last)
-            if reach.groups != (0, 0):
-                low = np.minimum(low, self._moved(first, -reach.groups[1]))
-                high = np.maximum(high, self._moved(last, reach.groups[0]))
+        low, high = self._peers(edits) if reach.peers else (edits.positions, edits.ends)
+        if reach.groups != (0, 0):
+            low, high = self._moved(low, -reach.groups[1]), self._moved(high, reach.groups[0])
+        if reach.rows != (0, 0):
+            low = np.maximum(np.minimum(low, edits.positions - min(reach.rows[1], size)), 0)
+            high = np.minimum(np.maximum(high, edits.ends + min(reach.rows[0], size)), size)
         if reach.values:
-            codes = edits.rows[self._by.column]
-            numbers, nulls = index.order.number(codes), codes == NULL
+            numbers = index.order.number(edits.rows[self._by.column])
             for ways in self._ways:
-                low = np.minimum(low, self._by_value(numbers, ways.back_from_end, nulls, up=False))
-                high = np.maximum(high, self._by_value(numbers, ways.back_from_start, nulls, up=True))
-        return np.maximum(low, 0), np.minimum(high, size)
+                low = np.minimum(low, self._by_value(numbers, ways.back_from_end, up=False))
+                high = np.maximum(high, self._by_value(numbers, ways.back_from_start, up=True))
+        return low, high
 
     def _peers(self, edits: Edits) -> tuple[Ints, Ints]:
         """Return from where to where the peers of edited rows are."""
@@ -281,9 +280,10 @@ class _Finder:
             last[peers] = index.peers_end(last.compress(peers) + 1)
         return first, last
 
-    def look_for_rows(self, low: Ints, high: Ints, stop: EarlyStop | None) -> None:
+    def look_for_rows(self, low: Ints, high: Ints, stop: EarlyStop | None) -> tuple[Ints, Ints]:
         """Widen the ranges of nearby edits to the rows that look up theirs, and to where the edits cease to matter."""
         index, edits, reach = self._index, self._edits, self._reach
+        low, high = low.copy(), high.copy()
         begins = [0] if len(low) == 1 else _begins(edits.positions[1:] - edits.ends[:-1] >= TOGETHER).tolist()
         groups = list(zip(begins, [*begins[1:], len(low)], strict=True))
         for first, end in groups if reach.non_null or reach.offsets else ():
@@ -302,37 +302,28 @@ class _Finder:
             bounds += [offsets.rows_looking_over(index, start, back, self._edited) for offsets in reach.offsets]
             low[first:end], high[first:end] = min(bounds)[0], max([bound for _, bound in bounds])
         if reach.endless is None:
-            return
-        if stop is None or len(groups) > FEW:
-            self._widen(low, high, 0, index.size)
-            return
-        for first, end, position in self._stops(groups, stop):
-            low[first:end] = np.minimum.reduce(low[first:end])
-            high[first:end] = np.maximum.reduce(high[first:end])
-            if position is None:
-                self._widen(low[first:end], high[first:end], 0, index.size)
+            return low, high
+        found = [(0, len(low), None)] if stop is None or len(groups) > FEW else self._stops(groups, stop)
+        for first, end, position in found:
+            if position is None:  # to the ends to which frames go
+                start, back = 0 if reach.to_last else index.size, index.size if reach.to_first else 0
             else:
                 start, back = self._not_beyond(position, first, end)
-                low[first:end], high[first:end] = min(low[first], start), max(high[first], back)
-
-    def _widen(self, low: Ints, high: Ints, first: int, end: int) -> None:
-        """Move bounds on to the ends to which unbounded frames are reached."""
-        if self._reach.to_last:
-            low[:] = first
-        if self._reach.to_first:
-            high[:] = end
+            low[first:end] = min(start, *low[first:end].tolist())
+            high[first:end] = max(back, *high[first:end].tolist())
+        return low, high
 
     def _stops(self, groups: list[tuple[int, int]], stop: EarlyStop) -> Iterator[tuple[int, int, int | None]]:
         """Iterate over edits, those together whose effects meet, and the position where they cease to matter."""
-        back, positions, ends = stop.backwards, self._edits.positions, self._edits.ends
+        back, edits = stop.backwards, self._edits
         waiting = groups if back else groups[::-1]
         while waiting:
             first, end = waiting.pop()
             while True:
                 limit = -1 if back else sys.maxsize
                 if waiting:
-                    limit = ends.item(waiting[-1][1] - 1) if back else positions.item(waiting[-1][0])
-                position = stop.position(self._index, self._edits.part(first, end), limit)
+                    limit = edits.ends.item(waiting[-1][1] - 1) if back else edits.positions.item(waiting[-1][0])
+                position = stop.position(self._index, edits.part(first, end), limit)
                 if position is not None or not waiting:
                     break
                 more = waiting.pop()
@@ -383,50 +374,44 @@ class _Finder:
     # -- which rows they look at ---------------------------------------------------------------------------------------
 
     def looked_at(self, begins: Ints, last: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """Return the ranges that the frames of runs cover; a run is given by its first and its last edit."""
+        """Return the ranges that the frames of runs cover; a run is given by its first and last edit, and bounds."""
         index, reach, size = self._index, self._reach, self._index.size
-        low, high = low.take(begins), high.take(last)
         if not reach.looks_around:
             return low, high
-        first, end = low - min(reach.rows[0], size), high + min(reach.rows[1], size)
+        first, end = low, high
+        if reach.rows != (0, 0):
+            first = np.maximum(low - min(reach.rows[0], size), 0)
+            end = np.minimum(high + min(reach.rows[1], size), size)
         if reach.groups != (0, 0):
             first = np.minimum(first, self._moved(low, -reach.groups[0]))
             end = np.maximum(end, self._moved(high, reach.groups[1]))
         if reach.values:
-            least, greatest, nulls = self._end_numbers(begins, low, high)
+            least, greatest = self._end_numbers(begins, last, low, high)
             for ways in self._ways:
-                first = np.minimum(first, self._by_value(least, ways.to_start, nulls[0], up=False))
-                end = np.maximum(end, self._by_value(greatest, ways.to_end, nulls[1], up=True))
-        for number, run in enumerate(zip(low.tolist(), high.tolist(), strict=True) if reach.offsets else ()):
-            edits = self._edits.part(begins.item(number), last.item(number) + 1)
-            for offsets in reach.offsets:
-                bound, stop = offsets.looked_at(index, range(*run), edits, self._edited)
-                first[number], end[number] = min(first[number], bound), max(end[number], stop)
-        return self.whole_groups(np.maximum(first, 0), np.minimum(end, size))
+                first = np.minimum(first, self._by_value(least, ways.to_start, up=False))
+                end = np.maximum(end, self._by_value(greatest, ways.to_end, up=True))
+        if reach.offsets:
+            first, end = first.copy(), end.copy()
+            for number, run in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+                edits = self._edits.part(begins.item(number), last.item(number) + 1)
+                bounds = [offsets.looked_at(index, range(*run), edits, self._edited) for offsets in reach.offsets]
+                first[number] = max(min(first.item(number), *(low for low, _ in bounds)), 0)
+                end[number] = min(max(end.item(number), *(high for _, high in bounds)), size)
+        return self.whole_groups(first, end)
 
-    def _end_numbers(self, begins: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints, tuple[Bools, Bools]]:
-        """Return the first and the last sort number in runs, before edits or after, and where these may be of NULL."""
+    def _end_numbers(self, begins: Ints, last: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """Return the first and the last sort number in runs, before edits or after."""
         index, numbers = self._index, self._index.order.number(self._edits.rows[self._by.column])
-        least, greatest = np.minimum.reduceat(numbers, begins), np.maximum.reduceat(numbers, begins)
+        least, greatest = numbers.take(begins), numbers.take(last)
         has_rows = low < high
-        if has_rows.all():
-            ends = index.numbers_at(np.concatenate((low, high - 1)))
-            least, greatest = np.minimum(least, ends[: len(low)]), np.maximum(greatest, ends[len(low) :])
-        elif has_rows.any():
-            at_low, at_high = (index.numbers_at(at.compress(has_rows)) for at in (low, high - 1))
-            least[has_rows] = np.minimum(least.compress(has_rows), at_low)
-            greatest[has_rows] = np.maximum(greatest.compress(has_rows), at_high)
-        return least, greatest, (least == self._null, greatest == self._null)
+        np.minimum(least, index.numbers_at(low), out=least, where=has_rows)
+        np.maximum(greatest, index.numbers_at(high - 1), out=greatest, where=has_rows)
+        return least, greatest
 
     @cached_property
     def _ways(self) -> list[Ways]:
         """How far frames by value go."""
         return ways_of(self._reach.values, self._dtype, descending=self._by.descending)
-
-    @cached_property
-    def _null(self) -> int:
-        """The sort number of NULL."""
-        return self._index.order.number_of(NULL)
 
     # -- the partition -------------------------------------------------------------------------------------------------
 
@@ -439,7 +424,7 @@ class _Finder:
         most = self._index.size
         return self._index.group_starts(self._index.groups_before(positions) + min(max(groups, -most), most))
 
-    def _by_value(self, numbers: Ints, far: Far, nulls: Bools, *, up: bool) -> Ints:
+    def _by_value(self, numbers: Ints, far: Far, *, up: bool) -> Ints:
         """Return the positions before the first, or (up) after the last, row that is so far from a value, at the most.
 
         Rather a few too far than one too near. Of what may be NULL, its peers are within.
@@ -449,6 +434,6 @@ class _Finder:
             is_within = far >= 0 if up else far <= 0
         else:
             moved, is_within = far(numbers), False
-        if not is_within and nulls.any():
+        if not is_within and np.count_nonzero(numbers == self._index.order.number_of(NULL)):
             moved = np.maximum(moved, numbers) if up else np.minimum(moved, numbers)
         return self._index.positions_of_numbers(moved, right=up)

@@ -119,7 +119,7 @@ def _total(rows: Partitions, call: AggregateCall, summed: _FrameSums | DistinctS
     if beyond is None:
         return summed.of(_whole_numbers(rows, column, times=times))
     numbers = _whole_numbers(rows, column, times=times, more=max(map(abs, beyond), default=0))
-    return summed.of(numbers) + _objects(beyond, rows.sizes).astype(numbers.dtype)
+    return summed.of(numbers) + np.array(beyond, numbers.dtype).repeat(rows.sizes)
 
 
 def _spread(rows: Partitions, call: AggregateCall) -> Ints:
@@ -149,7 +149,8 @@ def _with_those_beyond(rows: Partitions, totals: Any, unit: int, beyond: list[An
         return totals, unit
     sums = [v if isinstance(v, Exact) else Exact(v) for v in beyond]
     least = min([unit, *(v.unit for v in sums)])
-    return (totals.astype(object) << unit - least) + _objects([v.at_unit(least) for v in sums], rows.sizes), least
+    beside = np.array([v.at_unit(least) for v in sums], object)
+    return (totals.astype(object) << unit - least) + beside.repeat(rows.sizes), least
 
 
 def _special_in_frame(
@@ -315,13 +316,6 @@ def _float_totals(rows: Partitions, values: Any, summed: _FrameSums | DistinctSu
 def _scaled(values: Any, power: int) -> Any:
     """Return floats times a power of two, where that is exact and in range."""
     return values * math.ldexp(1.0, power) if abs(power) < _LARGEST_POWER else np.ldexp(values, power)
-
-
-def _objects(values: Sequence[int], counts: Ints) -> Any:
-    """Return Python's numbers as objects, each so often."""
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found.repeat(counts)
 
 
 # -- extremes and lists ------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ values are recomputed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 import attrs
@@ -17,7 +18,7 @@ from tidemill.expressions.windows.bound import Windows
 from tidemill.renderer.embedded.kernels.codec import Interner
 from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, first_numbers
 from tidemill.renderer.embedded.windows.affected import Reach, Runs, affected, looked_at
-from tidemill.renderer.embedded.windows.chunks import Changed, Edits, edited, positions_from
+from tidemill.renderer.embedded.windows.chunks import Changed, Edits, pieces, positions_from
 from tidemill.renderer.embedded.windows.early_stop import EarlyStop
 from tidemill.renderer.embedded.windows.evaluate import call_values
 from tidemill.renderer.embedded.windows.frame import Excerpts, Partitions
@@ -56,7 +57,7 @@ class Evaluator:
     types: Sequence[DType]
     reach: Reach
     interner: Interner
-    kept: Sequence[int]
+    kept: Ints
     """The columns of a row that the output keeps."""
     summarise: Summarise = attrs.field(init=False)
     stop: EarlyStop | None = attrs.field(init=False)
@@ -87,8 +88,8 @@ class Evaluator:
         old, new, around = list[tuple[int, ...]](), list[tuple[int, ...]](), list[tuple[OrderIndex, int, int]]()
         for index, edits, runs, net_of_all in batch:
             groups = index.groups_before(runs.first).tolist() if self.reach.counts_groups else [0] * len(runs.first)
-            net = np.add.reduceat(edits.copies, runs.edits).tolist()
-            total = index.size
+            copies, total = edits.copies.tolist(), index.size
+            net = [sum(copies[a:b]) for a, b in pairwise([*runs.edits.tolist(), len(copies)])]
             for low, high, first, end, come, before in zip(*[of.tolist() for of in runs[1:]], net, groups, strict=True):
                 old.append((end - first, low - first, high - first, first, before, total))
                 new.append((end - first + come, low - first, high - first + come, first, before, total + net_of_all))
@@ -165,9 +166,12 @@ def _arrays_of(
     excerpts: Sequence[tuple[int, ...]], before: Callable[[Summary], list[Any]], after: Callable[[Summary], list[Any]]
 ) -> Excerpts:
     """Return excerpts (rows, start and end to evaluate, rows before, groups before, partition size) as arrays."""
-    sizes, low, high, rows, groups, totals = np.array([*zip(*excerpts, strict=True)])
-    starts = sizes.cumsum() - sizes
-    return Excerpts(starts, sizes, starts + low, starts + high, rows, groups, totals, before, after)
+    found, start = list[tuple[int, ...]](), 0
+    for size, low, high, *others in excerpts:
+        found.append((start, size, start + low, start + high, *others))
+        start += size
+    starts, sizes, lows, highs, rows, groups, totals = np.array(found).T.copy()
+    return Excerpts(starts, sizes, lows, highs, rows, groups, totals, before, after)
 
 
 class Concatenated:
@@ -249,7 +253,7 @@ def _batches(some: Sequence[_RunsOfPartition]) -> Iterator[list[_RunsOfPartition
 class _BeforeAndAfter:
     """The rows of all runs, first as they are before the edits, then as they are after them.
 
-    A column that no call reads is gathered only at the rows that change.
+    Of a column that no call reads only the rows that change are copied after them.
     """
 
     def __init__(self, batch: Sequence[_RunsOfPartition]) -> None:
@@ -258,35 +262,37 @@ class _BeforeAndAfter:
         edits = _moved(batch)
         self._before = before
         """How many of the rows are old ones."""
-        self._matrices = Concatenated([*slices, edits.rows])
-        numbers = first_numbers(len(self._matrices))[None]
-        self._source: Ints = edited(numbers[:, :before], edits._replace(rows=numbers[:, before:]))[0]
-        """For each new row, the old row it is; or, numbered after the old ones, the edit that inserts it."""
+        self._codes: Codes = np.concatenate([*slices, edits.rows], axis=1)
+        numbers = first_numbers(self._codes.shape[1])
+        old = numbers[:before]
+        self._source: Ints = np.concatenate([old, *pieces(old, Edits(edits.positions, numbers[before:], edits.copies))])
+        """For each row, the old row it is; or, numbered after the old ones, the edit that inserts it."""
 
     def __len__(self) -> int:
-        return self._before + len(self._source)
+        return len(self._source)
 
     def __getitem__(self, column: int) -> Ints:
-        codes = self._matrices[column]
-        return np.concatenate((codes[: self._before], codes.take(self._source)))
+        found: Ints = self._codes[column].take(self._source)
+        return found
 
-    def changed(self, values: Codes, evaluated: Bools | None, kept: Sequence[int]) -> Changed:
+    def changed(self, values: Codes, evaluated: Bools | None, kept: Ints) -> Changed:
         """Return the rows that go or come, and the evaluated rows whose values differ."""
-        stay = (self._source < self._before).nonzero()[0]
-        old, new = self._source.take(stay), stay + self._before
-        differ = values.take(old, axis=1) != values.take(new, axis=1)
+        before, after = self._before, self._source[self._before :]
+        differ = values[:, before:] != values.take(after, axis=1, mode="clip")
         differs = differ[0] if len(differ) == 1 else differ.any(axis=0)
         if evaluated is not None:
-            differs &= evaluated.take(old)
-        changes = np.ones(len(self), np.bool_)
-        changes[old] = changes[new] = differs
+            differs &= evaluated[before:]
+        differs |= after >= before
+        changes = np.empty(len(self), np.bool_)
+        changes.fill(True)
+        changes[before:] = differs
+        changes[after.compress(~differs)] = False
         positions = changes.nonzero()[0]
-        gone = int(positions.searchsorted(self._before))
-        source = np.concatenate((positions[:gone], self._source.take(positions[gone:] - self._before)))
-        rows = np.empty((len(kept) + len(values), len(positions)), np.int64)
-        for row, column in zip(rows, kept, strict=False):
-            self._matrices[column].take(source, out=row, mode="clip")
-        values.take(positions, axis=1, out=rows[len(kept) :], mode="clip")
+        gone = int(positions.searchsorted(before))
+        rows = np.empty((len(kept) + len(values) + 2, len(positions)), np.int64)
+        codes = self._codes.take(self._source.take(positions), axis=1)
+        codes.take(kept, axis=0, out=rows[: len(kept)], mode="clip")
+        values.take(positions, axis=1, out=rows[len(kept) : -2], mode="clip")
         return Changed(rows, gone)
 
 
@@ -294,13 +300,12 @@ def _moved(batch: Sequence[_RunsOfPartition]) -> Edits:
     """Return the edits with their positions among the rows of the excerpts."""
     found, start = list[Edits](), 0
     for _, edits, runs, _ in batch:
-        sizes = runs.end - runs.first
-        ends = sizes.cumsum() + start
-        moved = ends - sizes - runs.first
+        ends = [*accumulate((runs.end - runs.first).tolist(), initial=start)]
+        moved = np.array(ends[1:]) - runs.end
         if len(moved) > 1:
             moved = moved.repeat(run_lengths(runs.edits, len(edits.positions)))
-        found.append(edits._replace(positions=edits.positions + moved))
-        start = ends.item(-1)
+        found.append(Edits(edits.positions + moved, edits.rows, edits.copies))
+        start = ends[-1]
     if len(found) == 1:
         return found[0]
     positions, rows, copies = zip(*found, strict=True)

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, first_numbers
+from tidemill.renderer.embedded.kernels.updates import Bools, Codes, Ints, UpdateArray, first_numbers
 from tidemill.renderer.embedded.trace.stored_order import StoredPage
 from tidemill.renderer.embedded.windows.summaries import Summarise, Summary
 
@@ -45,9 +45,10 @@ class Edits(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """Rows that go, and then rows that come: codes as far as they come out again, and below them the calls' values."""
+    """Rows that go, and then rows that come."""
 
-    rows: Codes
+    rows: UpdateArray
+    """Codes as far as they come out again, the calls' values, and room for a time and a count."""
     gone: int
     """How many go."""
 
@@ -73,11 +74,11 @@ class Chunk:
     @property
     def first(self) -> int:
         """The first row's sort number."""
-        return int(self.leads[0])
+        return self.leads.item(0)
 
     @property
     def last(self) -> int:
-        return int(self.leads[-1])
+        return self.leads.item(-1)
 
     @property
     def groups(self) -> int | None:
@@ -152,18 +153,23 @@ def positions_from(starts: Ints, counts: Ints) -> Ints:
 
 def edited(codes: Codes, edits: Edits) -> Codes:
     """Return rows with edits made at their positions among them."""
-    found: list[Codes] = []
+    return np.concatenate(pieces(codes, edits), axis=1)
+
+
+def pieces(codes: Any, edits: Edits) -> list[Any]:
+    """Return what rows with edits made at their positions among them consist of; or such numbers, where these are."""
+    found: list[Any] = []
     done, rows = 0, edits.rows
     for number, (position, copies) in enumerate(edits.items()):
-        found.append(codes[:, done:position])
+        found.append(codes[..., done:position])
         done = position
         if copies > 0:
-            row = rows[:, number : number + 1]
-            found.append(row if copies == 1 else row.repeat(copies, axis=1))
+            row = rows[..., number : number + 1]
+            found.append(row if copies == 1 else row.repeat(copies, axis=-1))
         else:
             done -= copies
-    found.append(codes[:, done:])
-    return np.concatenate(found, axis=1)
+    found.append(codes[..., done:])
+    return found
 
 
 def divided(edits: Edits, beyond: Bools, ends: Ints) -> Edits:

@@ -107,18 +107,16 @@ class EarlyStop(NamedTuple):
 
     def _differs_for_good(self, edits: Edits) -> bool:
         """Return whether the rows that come and those that go differ in a sum."""
-        for wanted in self.decisive:
-            if wanted.kind in _ADDED_UP:
-                gone, come = (self._of_rows(wanted, edits, edits.copies * sign) for sign in (-1, 1))
-                if gone != come:
-                    return True
-        return False
+        gone = -edits.copies
+        return any(
+            self._of_rows(wanted, edits, gone) != self._of_rows(wanted, edits, edits.copies)
+            for wanted in self.decisive
+            if wanted.kind in _ADDED_UP
+        )
 
     def _of_rows(self, wanted: Summary, edits: Edits, copies: Ints) -> Any:
-        some = (copies > 0).nonzero()[0]
-        if not len(some):
-            return together(wanted, ())
-        return self.summarise(wanted, edits.rows[wanted.column].take(some).repeat(copies.take(some)))
+        codes = edits.rows[wanted.column].repeat(np.maximum(copies, 0))
+        return self.summarise(wanted, codes) if len(codes) else together(wanted, ())
 
     def _differing(
         self, index: OrderIndex, before: Codes, after: Codes, positions: tuple[int, int]

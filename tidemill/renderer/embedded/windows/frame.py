@@ -12,7 +12,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import attrs
@@ -183,9 +182,10 @@ class Partitions:
             return self._ordered.peer_starts
         begins = np.zeros(len(self), np.bool_)
         begins[self.starts] = True
+        later = begins[1:]
         for o in self.windows.order:
             codes = self.codes(o.column)
-            begins[1:] |= codes[1:] != codes[:-1]
+            later |= codes[1:] != codes[:-1]
         return begins.nonzero()[0]
 
     @property
@@ -320,7 +320,7 @@ class Partitions:
         """Return where a column is not NULL; None where that is everywhere."""
         if column not in self._non_null:
             codes = self.codes(column)
-            has_null = np.minimum.reduce(codes, initial=0) == NULL  # the least code there is
+            has_null = len(codes) > 0 and np.minimum.reduce(codes) == NULL  # the least code there is
             self._non_null[column] = codes != NULL if has_null else None
         return self._non_null[column]
 
@@ -524,16 +524,15 @@ def _insertion_points_in_own(starts: Ints, values: Ints, bounds: Ints, excerpts:
 
     Of rows of an excerpt that are only looked at it may be their own position.
     """
-    sizes = run_lengths(starts, len(values))
-    low, high = (starts, starts + sizes) if excerpts is None else (excerpts.low, excerpts.high)
+    ends = [*starts[1:].tolist(), len(values)]
+    low, high = (starts, np.array(ends)) if excerpts is None else (excerpts.low, excerpts.high)
     found = first_numbers(len(values)).copy()
     if len(starts) > _FEW:
         at = positions_from(low, high - low)
-        number = np.arange(len(starts)).repeat(sizes)
+        number = np.arange(len(starts)).repeat(run_lengths(starts, len(values)))
         found[at] = insertion_points(number, values, number.take(at), bounds.take(at))
         return found
-    groups = zip(pairwise([*starts.tolist(), len(values)]), low.tolist(), high.tolist(), strict=True)
-    for (start, end), first, last in groups:
+    for start, end, first, last in zip(starts.tolist(), ends, low.tolist(), high.tolist(), strict=True):
         found[first:last] = values[start:end].searchsorted(bounds[first:last], "right") + start
     return found
 

@@ -87,10 +87,12 @@ class OrderIndex:
 
     def _count(self) -> None:
         """Make the directory anew."""
-        self._firsts = np.array([c.first for c in self._chunks], np.int64)
-        self._ends = np.array([0, *(c.size for c in self._chunks)], np.int64).cumsum()
+        self._firsts = np.array([c.first for c in self._chunks[1:]], np.int64)
+        """The first sort number of each chunk but the first."""
+        self._bounds = np.array([0, *(c.size for c in self._chunks)], np.int64).cumsum()
         """Where each chunk begins, and the end."""
-        self.size = int(self._ends[-1])
+        self._ends = self._bounds[1:]  # the same memory: so both are changed at once
+        self.size = int(self._bounds[-1])
         """How many rows there are."""
         self._groups = self._leads = self._begins = None
         self._near = 0, 0, 0
@@ -131,10 +133,10 @@ class OrderIndex:
         """Return the chunk that a position is in, and where in it."""
         start, end, chunk = self._near
         if not start <= position < end:
-            chunk = int(self._ends.searchsorted(position, "right")) - 1
-            start = self._ends.item(chunk)
+            chunk = int(self._ends.searchsorted(position, "right"))
+            start = self._bounds.item(chunk)
             if chunk < len(self._chunks):
-                self._near = start, self._ends.item(chunk + 1), chunk
+                self._near = start, self._bounds.item(chunk + 1), chunk
         return chunk, position - start
 
     def _starts(self, chunk: int) -> Ints:
@@ -151,7 +153,7 @@ class OrderIndex:
     def _groups_before(self) -> Ints:
         """How many peer groups begin before each chunk, and in all."""
         if self._groups is None and self._begins is not None:
-            self._groups = self._begins.searchsorted(self._ends)
+            self._groups = self._begins.searchsorted(self._bounds)
         if self._groups is None:
             counts = [self._count_of_groups(chunk) for chunk in range(len(self._chunks))]
             self._groups = np.array([0, *counts], np.int64).cumsum()
@@ -174,12 +176,12 @@ class OrderIndex:
     def position_of(self, row: list[int]) -> int:
         """Return the first position at which a row is, or would be."""
         lead = self.order.number_of(row[self.by[0]])
-        low, high = int(self._firsts.searchsorted(lead)), int(self._firsts.searchsorted(lead, "right"))
-        chunk = high - 1
-        if low < high:
-            is_before = self.order.sorts_before(row)
-            chunk = _first_not(lambda c: is_before(self._row_at(c, 0)), low, high) - 1
-        return 0 if chunk < 0 else self._ends.item(chunk) + self._position_in(chunk, row, lead)
+        chunk = int(self._firsts.searchsorted(lead, "right"))
+        if chunk and self._firsts.item(chunk - 1) == lead:
+            is_before, low = self.order.sorts_before(row), int(self._firsts.searchsorted(lead))
+            chunk = _first_not(lambda c: is_before(self._row_at(c, 0)), low + 1, chunk + 1) - 1
+        begin: int = self._bounds.item(chunk)
+        return begin + self._position_in(chunk, row, lead)
 
     def _position_in(self, chunk: int, row: list[int], lead: int) -> int:
         """Return the first position in a chunk at which a row is, or would be."""
@@ -257,11 +259,10 @@ class OrderIndex:
         side: Literal["left", "right"] = "right" if right else "left"
         if len(numbers) > MANY and self._asks_all:
             return self._all_leads.searchsorted(numbers, side)
-        chunks = np.maximum(self._firsts.searchsorted(numbers, side) - 1, 0)
-        found = self._ends.take(chunks)
-        for chunk, some in _runs_of(chunks):
-            found[some] += self._chunks[chunk].leads.searchsorted(numbers[some], side)
-        return found
+        chunks = self._firsts.searchsorted(numbers, side)
+        inside: Ints = self._in_chunks(chunks, numbers, lambda chunk, some: chunk.leads.searchsorted(some, side))
+        inside += self._bounds.take(chunks)
+        return inside
 
     @property
     def _asks_all(self) -> bool:
@@ -285,10 +286,10 @@ class OrderIndex:
         return self._begins
 
     def numbers_at(self, positions: Ints) -> Ints:
-        """Return the sort numbers of the rows at some positions."""
+        """Return the sort numbers of the rows at some positions; beyond an end, of the row there."""
         if len(positions) > MANY and self._asks_all:
-            return self._all_leads.take(positions)
-        found: Ints = self._taken(positions, lambda chunk, at: chunk.leads.take(at))
+            return self._all_leads.take(positions, mode="clip")
+        found: Ints = self._taken(positions, lambda chunk, at: chunk.leads.take(at, mode="clip"))
         return found
 
     def rows_at(self, positions: Ints) -> Codes:
@@ -299,17 +300,22 @@ class OrderIndex:
         return found
 
     def _taken(self, positions: Ints, take: Callable[[Chunk, Ints], Any]) -> Any:
-        chunks = self._ends.searchsorted(positions, "right") - 1
-        at = positions - self._ends.take(chunks)
-        found = [take(self._chunks[chunk], at[some]) for chunk, some in _runs_of(chunks)]
-        return found[0] if len(found) == 1 else np.concatenate(found or [at], axis=-1)
+        chunks = self._ends[:-1].searchsorted(positions, "right")
+        return self._in_chunks(chunks, positions - self._bounds.take(chunks), take)
+
+    def _in_chunks(self, chunks: Ints, requests: Ints, look: Callable[[Chunk, Ints], Any]) -> Any:
+        """Return what a function finds, of the requests that fall into each chunk, for all of them."""
+        if len(chunks) == 1:
+            return look(self._chunks[chunks.item()], requests)
+        found = [look(self._chunks[chunk], requests[some]) for chunk, some in _runs_of(chunks)]
+        return np.concatenate(found or [requests], axis=-1)
 
     def groups_before(self, positions: Ints) -> Ints:
         """Return how many peer groups begin before each position."""
         if len(positions) > MANY and self._asks_all:
             return self._all_begins.searchsorted(np.minimum(positions, self.size))
-        chunks = self._ends.searchsorted(positions, "right") - 1
-        found, at = self._groups_before.take(chunks), positions - self._ends.take(chunks)
+        chunks = self._ends.searchsorted(positions, "right")
+        found, at = self._groups_before.take(chunks), positions - self._bounds.take(chunks)
         for chunk, some in _runs_of(chunks):
             if chunk < len(self._chunks):
                 found[some] += self._starts(chunk).searchsorted(at[some])
@@ -322,7 +328,7 @@ class OrderIndex:
         before = self._groups_before
         groups = np.minimum(np.maximum(groups, 0), before.item(-1))
         chunks = before.searchsorted(groups, "right") - 1
-        found, at = self._ends.take(chunks), groups - before.take(chunks)
+        found, at = self._bounds.take(chunks), groups - before.take(chunks)
         for chunk, some in _runs_of(chunks):
             if chunk < len(self._chunks):
                 found[some] += self._starts(chunk).take(at[some])
@@ -348,9 +354,8 @@ class OrderIndex:
         return self._ends_of_peers(positions, positions > 0, 1)
 
     def _ends_of_peers(self, positions: Ints, there: Bools, back: int) -> Ints:
-        found = positions.copy()
-        found[there] = self.positions_of_numbers(self.numbers_at(positions.compress(there) - back), right=back > 0)
-        return found
+        found = self.positions_of_numbers(self.numbers_at(positions - back), right=back > 0)
+        return np.where(there, found, positions)
 
     # -- cutting out and summarising -----------------------------------------------------------------------------------
 
@@ -377,12 +382,12 @@ class OrderIndex:
             return self.slices(lows.item(), highs.item())
         some = lows < highs
         lows, highs = lows.compress(some), highs.compress(some)
-        chunks = self._ends.searchsorted(lows, "right") - 1
-        counts = self._ends.searchsorted(highs) - chunks
+        chunks = self._ends.searchsorted(lows, "right")
+        counts = self._bounds.searchsorted(highs) - chunks
         chunks = positions_from(chunks, counts)
-        starts = self._ends.take(chunks)
+        starts = self._bounds.take(chunks)
         lows = np.maximum(lows.repeat(counts), starts) - starts
-        highs = np.minimum(highs.repeat(counts), self._ends.take(chunks + 1)) - starts
+        highs = np.minimum(highs.repeat(counts), self._ends.take(chunks)) - starts
         parts = zip(chunks.tolist(), lows.tolist(), highs.tolist(), strict=True)
         return [self._chunks[number].codes[:, low:high] for number, low, high in parts]
 
@@ -399,7 +404,7 @@ class OrderIndex:
             yield (position - at if back else position), part, lambda wanted, of: of(wanted, part[wanted.column])
         for number in range(chunk - 1, -1, -1) if back else range(chunk + 1, len(self._chunks)):
             here = self._chunks[number]
-            yield self._ends.item(number), here.codes, here.summary
+            yield self._bounds.item(number), here.codes, here.summary
 
     def values_from(self, column: int, position: int, *, back: bool = False) -> Iterator[tuple[Ints, Ints]]:
         """Iterate over the rows with a value in a column from a position on, or back from it, chunk by chunk.
@@ -416,7 +421,7 @@ class OrderIndex:
             if number == chunk:
                 non_null = non_null[: non_null.searchsorted(at)] if back else non_null[non_null.searchsorted(at) :]
             if len(non_null):
-                yield non_null + self._ends.item(number), codes.take(non_null)
+                yield non_null + self._bounds.item(number), codes.take(non_null)
 
     def _nearest(self, position: int, wanted: Summary, *, back: bool) -> tuple[int, ...]:
         """Return the codes at an end, which is at this position."""
@@ -465,15 +470,15 @@ class OrderIndex:
         if not len(edits.positions):
             return
         chunk = min(self._at(edits.positions.item(0))[0], len(self._chunks) - 1)
-        start, counted = self._ends.item(chunk), True
-        if edits.end <= self._ends.item(chunk + 1):
+        start, counted = self._bounds.item(chunk), True
+        if edits.end <= self._ends.item(chunk):
             counted = self._replace(chunk, Edits(edits.positions - start, edits.rows, edits.copies), counted=True)
         else:
-            numbers = np.minimum(self._ends.searchsorted(edits.positions, "right"), len(self._chunks)) - 1
-            while (beyond := edits.ends > self._ends.take(numbers + 1)).any():  # from one chunk into the next
-                edits = divided(edits, beyond, self._ends.take(numbers + 1))
-                numbers = np.minimum(self._ends.searchsorted(edits.positions, "right"), len(self._chunks)) - 1
-            at, touched = edits.positions - self._ends.take(numbers), _runs_of(numbers)
+            numbers = self._numbers_of_chunks(edits)
+            while (beyond := edits.ends > self._ends.take(numbers)).any():  # from one chunk into the next
+                edits = divided(edits, beyond, self._ends.take(numbers))
+                numbers = self._numbers_of_chunks(edits)
+            at, touched = edits.positions - self._bounds.take(numbers), _runs_of(numbers)
             counted = len(touched) <= _FEW
             for chunk, some in reversed(touched):
                 part = Edits(at[some], edits.rows[:, some], edits.copies[some])
@@ -483,6 +488,9 @@ class OrderIndex:
         if len(self._chunks) > 4 * self.size // CHUNK + _FEW:  # most have become small
             codes = self.between(0, self.size)
             self._hold(self._split(codes, 0))
+
+    def _numbers_of_chunks(self, edits: Edits) -> Ints:
+        return np.minimum(self._ends.searchsorted(edits.positions, "right"), len(self._chunks) - 1)
 
     def _replace(self, number: int, edits: Edits, *, counted: bool) -> bool:
         """Replace a chunk by what it is after some edits; return whether that is one chunk, too, and counted."""
@@ -500,9 +508,10 @@ class OrderIndex:
             self._first_may_differ(next_one)
         if len(made) != 1 or not counted:
             return False
-        self._firsts[number] = made[0].first
+        if number:
+            self._firsts[number - 1] = made[0].first
         if more := made[0].size - old.size:
-            self._ends[number + 1 :] += more
+            self._ends[number:] += more
             self.size += more
         if old.starts is None:  # how many there were was not counted
             self._groups = None

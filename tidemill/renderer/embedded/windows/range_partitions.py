@@ -15,7 +15,7 @@ import numpy as np
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import CallError, Windows
 from tidemill.renderer.embedded.kernels.codec import Interner, has_codes_in_order
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, first_numbers
 from tidemill.renderer.embedded.windows.affected import Reach, looked_at
 from tidemill.renderer.embedded.windows.changes import Concatenated, Evaluator, Excerpt
 from tidemill.renderer.embedded.windows.evaluate import call_values
@@ -175,7 +175,7 @@ def values_of(
         for rows, near in ranges
     ]  # fmt: skip
     try:
-        return Evaluator(windows, types, reach, interner, ()).values_of(excerpts)
+        return Evaluator(windows, types, reach, interner, first_numbers(0)).values_of(excerpts)
     except CallError as error:
         (row,) = Concatenated([codes for excerpt in excerpts for codes in excerpt.slices]).take(np.array([error.row])).T
         raise CallError(error.call, row, error.reason) from None

@@ -18,7 +18,7 @@ from tidemill.expressions.ordering import OrderColumn
 from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, OffsetCall, RankingCall, Windows
 from tidemill.renderer.embedded.kernels.codec import float_code
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray
 from tidemill.renderer.embedded.windows.affected import Reach, affected
 from tidemill.renderer.embedded.windows.chunks import Changed, Edits
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
@@ -145,10 +145,10 @@ class Scalar:
             found.append((position, start, groups))
         return found
 
-    def _block(self, rows: Sequence[_Row]) -> Codes:
-        """Return rows as codes that come out again, and below them the calls' values."""
-        width, kept = len(self._calls), self._kept.tolist()
-        found: Codes = np.array([[row[i] for row in rows] for i in (*kept, *range(-width, 0))], np.int64)
+    def _block(self, rows: Sequence[_Row]) -> UpdateArray:
+        """Return what `Changed` has of rows."""
+        codes = [[row[i] for row in rows] for i in (*self._kept.tolist(), *range(-len(self._calls), 0))]
+        found: UpdateArray = np.array([*codes, *[[0] * len(rows)] * 2], np.int64)
         return found
 
 

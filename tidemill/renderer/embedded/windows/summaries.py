@@ -27,7 +27,7 @@ from tidemill.renderer.embedded.kernels.codec import (
     order_key,
 )
 from tidemill.renderer.embedded.kernels.long_decimals import values_of
-from tidemill.renderer.embedded.kernels.updates import NULL, Ints
+from tidemill.renderer.embedded.kernels.updates import NULL, Ints, largest
 
 __all__ = [
     "ALL", "MANTISSA", "Extreme", "RunningSummaries", "Summarise", "Summary", "exact_floats", "summariser",
@@ -128,10 +128,8 @@ def _some(codes: Ints, _dtype: DType, _interner: Interner) -> int:
 
 
 def _whole(codes: Ints, dtype: DType, interner: Interner) -> int:
-    if not is_long_decimal(dtype):
-        least, greatest = int(np.minimum.reduce(codes, initial=0)), int(np.maximum.reduce(codes, initial=0))
-        if least != NULL and max(-least, greatest) * len(codes) <= INT64_LIMIT:  # mostly
-            return int(np.add.reduce(codes))
+    if not is_long_decimal(dtype) and largest(codes) * len(codes) <= INT64_LIMIT:  # so there is no NULL: mostly
+        return int(np.add.reduce(codes))
     codes = codes.compress(codes != NULL)
     numbers = values_of(codes, interner) if is_long_decimal(dtype) else codes
     if numbers.dtype == object:
