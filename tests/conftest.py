@@ -16,7 +16,7 @@ import support.profiles  # noqa: E402, F401 - Hypothesis' profiles
 
 BESIDE = (
     "test_cluster.py", "test_connect.py", "test_demo_on_spark.py", "test_java.py", "test_pipelines.py",
-    "test_spark_notebook.py",
+    "test_spark_notebook.py", "test_standalone.py",
 )  # fmt: skip
 
 

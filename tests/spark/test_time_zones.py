@@ -16,7 +16,7 @@ import pytest
 import tidemill as tm
 from tidemill.expressions.binding import bind
 from tidemill.expressions.functions import FUNCTIONS
-from tidemill.expressions.functions.dates import DATES
+from tidemill.expressions.functions.dates import AGE_PARTS, DATES
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import expr
 from tidemill.renderer.spark import large_windows, strategy
@@ -35,6 +35,7 @@ TEXTS = [
     *[f"extract({part} from t)" for part in ("second", "yearofweek", "dow_iso", "doy")],
     *[f"date_trunc('{unit}', {of})" for unit in UNITS for of in ("t", "day")],
     *[f"timestampdiff({unit}, {of})" for unit in UNITS for of in ("t, r", "day, r", "r, day")],
+    *[f"age_part('{part}', {of})" for part in AGE_PARTS for of in ("t, r", "day, r", "r, day")],
     *[f"timestampadd({unit}, n, {of})" for unit in UNITS for of in ("t", "day")],
     *[f"trunc({of}, '{unit}')" for unit in UNITS[:4] for of in ("t", "day")],
     *[f"{of} {sign} interval {by}" for of in ("t", "day") for sign in "+-" for by in ("1 month", "1 day", "90 minutes")],

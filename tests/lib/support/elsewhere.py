@@ -24,6 +24,7 @@ LEAST_WORK = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
+    "spark.sql.ui.explainMode": "simple",  # what a plan is written as for each job, though nobody reads it
     "spark.log.level": "OFF",
 }
 """Settings of a session for tests, whose rows are few."""
