@@ -16,7 +16,7 @@ import pytest
 import tidemill as tm
 from tidemill.expressions.binding import bind
 from tidemill.expressions.functions import FUNCTIONS
-from tidemill.expressions.functions.dates import AGE_PARTS, DATES
+from tidemill.expressions.functions.dates import AGE, DATES
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_text import expr
 from tidemill.renderer.spark import large_windows, strategy
@@ -35,12 +35,12 @@ TEXTS = [
     *[f"extract({part} from t)" for part in ("second", "yearofweek", "dow_iso", "doy")],
     *[f"date_trunc('{unit}', {of})" for unit in UNITS for of in ("t", "day")],
     *[f"timestampdiff({unit}, {of})" for unit in UNITS for of in ("t, r", "day, r", "r, day")],
-    *[f"age_part('{part}', {of})" for part in AGE_PARTS for of in ("t, r", "day, r", "r, day")],
+    *[f"(age({of})).{part}" for part, _ in AGE.fields for of in ("t, r", "day, r", "r, day")],
     *[f"timestampadd({unit}, n, {of})" for unit in UNITS for of in ("t", "day")],
     *[f"trunc({of}, '{unit}')" for unit in UNITS[:4] for of in ("t", "day")],
     *[f"{of} {sign} interval {by}" for of in ("t", "day") for sign in "+-" for by in ("1 month", "1 day", "90 minutes")],
     *[f"{a} {sign} {b}" for sign in ("=", "<", "<=>") for a, b in (("t", "r"), ("t", "day"), ("day", "r"))],
-    "datediff(t, r)", "age(t, day)", "datediff(day, r)", "unix_date(day)", "date_from_unix_date(n)", "add_months(t, n)", "date_add(t, n)",
+    "datediff(t, r)", "datediff(day, r)", "unix_date(day)", "date_from_unix_date(n)", "add_months(t, n)", "date_add(t, n)",
     "date_sub(day, n)", "make_date(2011, 12, abs(n) % 31 + 1)", "timestamp_seconds(i)", "timestamp_millis(i)",
     "timestamp_micros(i)", "least(t, r)", "greatest(t, day)", "t in (r, day)", "coalesce(t, day)", "if(n > 0, t, day)",
     "xxhash64(t, day)", "cast(t as string)", "cast(t as date)", "cast(day as timestamp)", "cast(s as timestamp)",
