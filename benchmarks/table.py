@@ -148,6 +148,10 @@ TABLE = {
         "migrations:migrations", "a changed dataflow on a folder of state", "loading all of it",
         {"rows": 300_000, "rounds": 3},
     ),
+    "checkpoints": Benchmark(
+        "checkpoints:checkpoints", "checkpoints of a durable run, behind steps", "that behind a load",
+        {"rows": 2_000_000, "steps": (1, 1000, 10_000, 10_000, 100_000, 100_000, 1)},
+    ),
     "opening": Benchmark(
         "opening:opening", "going on with a state, from the start of a process", "nothing",
         {"flights": 88_000, "step": 1000, "rounds": 9},
