@@ -284,3 +284,12 @@ def test_many_values_lead_as_each_does(count):
     for values in (some[:2], some[2:4], some):
         many = (values * count)[:count]
         assert interner.leading_numbers(many).tolist() == list(map(interner.leading_number, many))
+
+
+def test_of_a_value_that_was_stored_again_the_number_before_stands_for_nothing():
+    """The kind: released, and given another number, it was there twice after each opening, and for good."""
+    stored = interner.Interner()
+    stored.add_all(["a", "b"])
+    stored.add_all(["c", "a"])
+    assert stored.values() == [None, "b", "c", "a"]
+    assert stored.number("a") == 3
