@@ -41,6 +41,11 @@ FORMS = [
     *[f"extract({part} from age({a}, {b}))" for part in ("year", "month", "day", "hour", "minute") for a, b in ("mn", "dm")],
     "age(m, n) > interval '1 month'", "age(m, n) between interval '-30 days' and interval '1 year'",
     "age(m, n) < age(n, d)", "age(d, n) = age(n, d)", "age(m, m) <> interval '0 days'", "interval 5 hour >= age(m, d)",
+    *[f.format(days="age(date '2020-03-31', date '2020-03-01')", month="age(date '2020-04-01', date '2020-03-01')") for f in (
+        "{days} = {month}", "{days} is distinct from {month}", "nullif({days}, {month}) is null", "({days}, 1) = ({month}, 1)",
+        "case {days} when {month} then 1 else 0 end", "case {days} when interval '1 month' then 1 end",
+        "nullif({month}, interval '30 days') is null", "{days} is not distinct from interval '1 month'",
+    )],
     "string_split(s, '.')", "string_split(concat(s, '|', s), '|')", "string_split('', ',')",
     *[f"{x} {sign} {quantifier}([{of}])" for x in ("a", "null::bigint", "3") for sign in ("=", "<>", "<", "<=", ">", ">=")
       for quantifier in ("any", "all") for of in ("a, b", "b, 3, null", "null::bigint")],
@@ -133,6 +138,10 @@ def test_functions_that_are_not_listed_are_refused():
         ("age(m, n, m)", "postgres", "AGE gets 3 arguments|AGE expects two dates"),
         ("age(m, n) < m", "postgres", "expects values of one type"),
         ("a < any(s)", "duckdb", "expects a list"),
+        ("age(m, n) < any(select age(n, m) from t)", "duckdb", "of ages write EXISTS"),
+        ("age(m, n) <> all([age(n, m)])", "duckdb", "of ages write EXISTS"),
+        ("{'a': a} < any([{'a': b}])", "duckdb", "NULL is last there"),
+        ("max_by(a, age(m, n))", "duckdb", "NULL is last there"),
         ("a < any(array(b))", "spark", "write ARRAY_CONTAINS"),
         ("string_split(s, a)", "duckdb", "a delimiter that is written out"),
         ("string_to_array(s, '')", "postgres", "and not empty"),
