@@ -142,6 +142,8 @@ def test_functions_that_are_not_listed_are_refused():
         ("age(m, n) <> all([age(n, m)])", "duckdb", "of ages write EXISTS"),
         ("{'a': a} < any([{'a': b}])", "duckdb", "NULL is last there"),
         ("max_by(a, age(m, n))", "duckdb", "NULL is last there"),
+        ("row_number() over (order by (a, b))", "postgres", "NULL is last there"),
+        ("array_agg(a order by (a, b))", "duckdb", "NULL is last there"),
         ("a < any(array(b))", "spark", "write ARRAY_CONTAINS"),
         ("string_split(s, a)", "duckdb", "a delimiter that is written out"),
         ("string_to_array(s, '')", "postgres", "and not empty"),

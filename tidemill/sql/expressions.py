@@ -109,7 +109,12 @@ class Expressions(ExpressionParser):
 
     def ordering(self, value: Expr, node: Any) -> Expr:
         """Return what a value is ordered by."""
-        return value if self.dialect.functions is None else moments.comparable(self, value, node)
+        if self.dialect.functions is None:
+            return value
+        by = moments.comparable(self, value, node)
+        if self.type_of(by, node).is_nested:
+            raise self.unsupported(node, dialect_calls.NULL_LAST)
+        return by
 
     def row(self, node: exp.Expression) -> Expr:
         """Return a struct: DuckDB's ``{'a': 1}``, ROW(...) and (a, b), with fields f1, f2, ... but for Spark's."""
