@@ -390,7 +390,8 @@ class Expressions(ExpressionParser):
 
     def is_not_distinct(self, node: exp.NullSafeEQ | exp.NullSafeNEQ) -> Expr:
         """Return whether two values are equal, or both NULL; or the opposite."""
-        same = self.values_compared("eq_null_safe", *map(self.expression, (node.this, node.expression)), node)
+        left, right = map(self.expression, (node.this, node.expression))
+        same = self.values_compared("eq_null_safe", left, right, node)
         return same if isinstance(node, exp.NullSafeEQ) else Call("not", (same,))
 
     def require_quantified(self, name: str, left: exp.Expression, node: Any) -> None:
