@@ -5,10 +5,11 @@ import zipfile
 from collections import Counter
 
 import pytest
+from support.running import embedded
 
 import tidemill as tm
 from tidemill.errors import StateError
-from tidemill.renderer.embedded import checkpoint
+from tidemill.renderer.embedded import checkpoint, interned
 from tidemill.renderer.embedded.array_file import read
 
 
@@ -149,3 +150,21 @@ def test_a_step_that_was_not_committed_is_referred_to_by_nobody(tmp_path, monkey
 
 def _full(*_):
     raise OSError(28, "No space left on device")
+
+
+def test_values_that_are_gone_do_not_pile_up_from_run_to_run(tmp_path, monkeypatch):
+    """The kind: each run took what there was for what is held, so no run ever looked, and the folder grew.
+
+    Or looked, and its numbers were given to nobody: the next run took them for those of what is stored.
+    """
+    monkeypatch.setattr(interned, "_FEW", 100)
+    before, most = [], 0
+    for i in range(24):
+        with build().start(tm.Embedded(tmp_path)) as run:
+            new = rows(i * 200, 200)
+            run.insert("x", new)
+            run.delete("x", before)
+            run.advance()
+            run.checkpoint()
+            before, most = new, max(most, len(embedded(run).compiled.interner))
+    assert most < 2000  # of 4,800 that there were, 200 at a time

@@ -156,6 +156,11 @@ class ExpressionParser:
     def __init__(self, text: str) -> None:
         self.text = text
 
+    def equal(self, left: Expr, right: Expr, node: Any) -> Expr:
+        """Return whether two values are equal."""
+        del node
+        return left == right
+
     def sort_value(self, node: Any) -> Expr:
         """Return what an ORDER BY goes by."""
         return self.expression(node)
@@ -351,7 +356,7 @@ class ExpressionParser:
         args: list[Expr] = []
         for branch in node.args["ifs"]:
             test = self.expression(branch.this)
-            args += [test if subject is None else subject == test, self.expression(branch.args["true"])]
+            args += [test if subject is None else self.equal(subject, test, node), self.expression(branch.args["true"])]
         default = node.args.get("default")
         return Call("case", (*args, self.expression(default) if default else Literal(None)))
 

@@ -15,6 +15,7 @@ from tidemill.sql.moments import DialectParser
 
 NULL_LAST: Final = ": in lists and structs NULL is last there: compare what they hold"
 _EXTREMES: Final = frozenset(("min", "max", "greatest", "least"))
+_BY: Final = frozenset(("min_by", "max_by", "arg_min", "arg_max"))
 
 
 def differs(parser: DialectParser, name: str, given: list[exp.Expression], within: Sequence[exp.Expression]) -> str:  # noqa: PLR0911 - one line a difference
@@ -36,7 +37,8 @@ def differs(parser: DialectParser, name: str, given: list[exp.Expression], withi
         return ": expected a text, a place and a length"
     if name == "split_part" and not (len(given) == 3 and is_positive(given[2]) and _is_text(given[1])):  # noqa: PLR2004
         return ": SPLIT_PART is for delimiters and numbers that are written out, from 1 on, since others differ"
-    if name in _EXTREMES and any(parser.type_of(parser.expression(a), a).is_nested for a in _arguments(given)):
+    ordered = given[1:] if name in _BY else _arguments(given) if name in _EXTREMES else ()
+    if any(parser.type_of(parser.expression(a), a).is_nested for a in ordered):
         return NULL_LAST
     if name in ("greatest", "least") and any(isinstance(a, exp.Null) for a in given):
         return ": a bare NULL has no type"
@@ -80,8 +82,16 @@ def _split(parser: DialectParser, node: exp.Anonymous) -> Expr:
     return Call("case", (Call("eq", (text, lit(""))), Call("slice", (pieces, lit(1), lit(0))), pieces))
 
 
+def _nullif(parser: DialectParser, node: exp.Anonymous) -> Expr:
+    """Return NULL where two values are equal as the dialect compares them."""
+    if len(node.expressions) != 2:  # noqa: PLR2004
+        raise parser.unsupported(node, ": expected two values")
+    value, other = map(parser.expression, node.expressions)
+    return Call("case", (parser.equal(value, other, node), lit(None), value))
+
+
 OWN: Final[dict[str, Callable[[DialectParser, exp.Anonymous], Expr]]] = {
-    "round": _rounded, "age": moments.age, "date_part": moments.date_part,
+    "round": _rounded, "nullif": _nullif, "age": moments.age, "date_part": moments.date_part,
     **dict.fromkeys(("string_to_array", "string_split", "str_split", "split"), _split),
 }  # fmt: skip
 """Functions that are read here."""

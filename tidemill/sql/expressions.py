@@ -109,7 +109,12 @@ class Expressions(ExpressionParser):
 
     def ordering(self, value: Expr, node: Any) -> Expr:
         """Return what a value is ordered by."""
-        return value if self.dialect.functions is None else moments.comparable(self, value, node)
+        if self.dialect.functions is None:
+            return value
+        by = moments.comparable(self, value, node)
+        if self.type_of(by, node).is_nested:
+            raise self.unsupported(node, dialect_calls.NULL_LAST)
+        return by
 
     def row(self, node: exp.Expression) -> Expr:
         """Return a struct: DuckDB's ``{'a': 1}``, ROW(...) and (a, b), with fields f1, f2, ... but for Spark's."""
@@ -359,6 +364,7 @@ class Expressions(ExpressionParser):
             is_query = isinstance(_bare(right.this), _QUERIES)
             if not is_query and self.dialect.functions is None:
                 raise self.unsupported(node, ": ANY and ALL are for subqueries: of a list, write ARRAY_CONTAINS")
+            self.require_quantified(name, left, node)
             compared = self.compared if is_query else self.compared_with_list
             if isinstance(right, exp.Any):
                 return compared(left, right.this, name, node)
@@ -374,9 +380,28 @@ class Expressions(ExpressionParser):
             types = [NULL if _is_interval(a) else self.type_of(a, node) for a in args]
             if AGE in types and {*types} <= {AGE, NULL}:
                 args = moments.comparable(self, left, node), moments.comparable(self, right, node)
-            elif name not in ("eq", "ne") and all(t.is_nested or t == NULL for t in types):
+            elif name not in _EQUALITY and all(t.is_nested or t == NULL for t in types):
                 raise self.unsupported(node, dialect_calls.NULL_LAST)
         return Call(name, args)
+
+    def equal(self, left: Expr, right: Expr, node: Any) -> Expr:
+        """Return whether two values are equal."""
+        return self.values_compared("eq", left, right, node)
+
+    def is_not_distinct(self, node: exp.NullSafeEQ | exp.NullSafeNEQ) -> Expr:
+        """Return whether two values are equal, or both NULL; or the opposite."""
+        left, right = map(self.expression, (node.this, node.expression))
+        same = self.values_compared("eq_null_safe", left, right, node)
+        return same if isinstance(node, exp.NullSafeEQ) else Call("not", (same,))
+
+    def require_quantified(self, name: str, left: exp.Expression, node: Any) -> None:
+        """Refuse ANY and ALL of values that are compared in other ways there."""
+        if self.dialect.functions is None or _is_interval(value := self.expression(left)):
+            return
+        if (dtype := self.type_of(value, left)) == AGE:
+            raise self.unsupported(node, ": of ages write EXISTS, or one comparison beside the other")
+        if name not in _EQUALITY and dtype.is_nested:
+            raise self.unsupported(node, dialect_calls.NULL_LAST)
 
     def between(self, node: exp.Between) -> Expr | None:
         """Return two comparisons."""
@@ -400,9 +425,12 @@ class Expressions(ExpressionParser):
         if name not in ("eq", "ne"):
             raise self.names.error(node, "rows are compared by = and <> only")
         pairs = zip(map(self.expression, a.expressions), map(self.expression, b.expressions), strict=True)
-        equal = [Call("eq", pair) for pair in pairs]
+        equal = [self.equal(*pair, node) for pair in pairs]
         both = equal[0] if len(equal) == 1 else Call("and", tuple(equal))
         return both if name == "eq" else Call("not", (both,))
+
+
+_EQUALITY: Final = frozenset(("eq", "ne", "eq_null_safe"))
 
 
 def _quantified(node: Any) -> Any:
@@ -482,6 +510,7 @@ _SPECIAL: Final[dict[type, Callable[[Any, Any], Expr | None]]] = {
     exp.Struct: Expressions.row,
     exp.Is: Expressions.is_,
     exp.Between: Expressions.between,
+    **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ), Expressions.is_not_distinct),
     exp.Exists: Expressions.exists,
     exp.Bracket: Expressions.bracket,
     exp.Div: Expressions.divide,

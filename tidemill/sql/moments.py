@@ -30,6 +30,9 @@ class DialectParser(Parser, Protocol):
     def type_of(self, expression: Expr, node: Any) -> DType:
         """Return the type of an expression."""
 
+    def equal(self, left: Expr, right: Expr, node: Any) -> Expr:
+        """Return whether two values are equal."""
+
 
 _PARTS: Final = frozenset(("year", "month", "day", "quarter", "week", "hour", "minute", "doy"))
 _OTHER_PARTS: Final[dict[str, Callable[[Expr], Expr]]] = {

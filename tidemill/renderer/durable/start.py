@@ -300,7 +300,6 @@ def _recover(log: StepLog, state: State, migration: Migration | None) -> tuple[i
             state.large_changes.restore(migration.large(saved), inputs)
     elif saved is not None:
         saved.restore(state.executor.compiled, state.frontiers)
-        state.executor.restored()
         gone = _not_held(log, state)
         spill_store.restore(saved.header.get("cold", {}), lambda name: None if name in gone else name)
         state.large_changes.restore(saved.header.get("large", ()), inputs)

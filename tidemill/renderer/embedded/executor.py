@@ -259,10 +259,6 @@ class EmbeddedExecutor:
 
     # -- state --------------------------------------------------------------------------------------------------------
 
-    def restored(self) -> None:
-        """Take note that all was brought to where a state is."""
-        self._sweeper.restored()
-
     def save(self, path: Path, header: Mapping[str, Any]) -> None:
         save(self.compiled, path, header)
 

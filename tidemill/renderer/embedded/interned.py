@@ -34,18 +34,15 @@ class InternedSweeper:
 
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
-        self._room = _FEW
-        self._is_restored = False
         self._lists = any(f.dtype.is_nested for node in compiled.graph.nodes for f in node.schema)
 
     def sweep_if_due(self) -> None:
         """Let go of values where they have become twice as many since that was done last."""
         interner = self._compiled.interner
-        if interner.live <= self._room:
+        if interner.live <= max(_FEW, interner.room or 0):
             return
-        if self._is_restored:  # these are what is held, as far as anybody knows
-            self._is_restored = False
-            self._room = max(self._room, 2 * interner.live)
+        if interner.room is None:  # these are what is held, as far as anybody knows
+            interner.room = 2 * interner.live
             return
         before = interner.live
         unused = self._unused()
@@ -53,18 +50,14 @@ class InternedSweeper:
             self.merge()
             unused = self._unused()
         self._release(unused)
-        self._room = 2 * interner.live + _FEW
+        interner.room = 2 * interner.live + _FEW
         _LOG.debug("%s of %s interned values were let go of", before - interner.live, before)
-
-    def restored(self) -> None:
-        """Take note that values were brought in with the state that refers to them."""
-        self._is_restored = True
 
     def sweep(self) -> None:
         """Let go of all values that nothing refers to, once everything is merged."""
         self.merge()
         self._release(self._unused())
-        self._room = 2 * self._compiled.interner.live + _FEW
+        self._compiled.interner.room = 2 * self._compiled.interner.live + _FEW
 
     def merge(self) -> None:
         """Merge each arrangement into one batch."""

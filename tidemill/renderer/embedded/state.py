@@ -58,6 +58,7 @@ def header_of(
         "large": large,
         "rows": rows,
         "kept_since": None if kept_since is None else kept_since.elements,
+        "room": compiled.interner.room,
     }
 
 
@@ -121,6 +122,7 @@ class Saved:
         compiled.interner.load_later(self._load_interned)
         if self.later:
             compiled.interner.keep_stored(tuple(self._pieces()))
+            compiled.interner.room = self.header.get("room")  # else what each run lets lie would pile up
         else:
             compiled.interner.load()
         for operator in operators_of(compiled.root):

@@ -56,6 +56,8 @@ class Interner:
         self._led = 0
         self.pieces: tuple[Piece, ...] = ()
         """Where the first objects are stored. Their numbers are not given to others."""
+        self.room: int | None = 0
+        """How many there may be before somebody looks which are in use; None where nobody knows."""
 
     def load_later(self, load: Callable[[Interner], object]) -> None:
         """Have what ``load`` adds, and nothing else, once anybody asks for an object or a number."""
@@ -82,6 +84,7 @@ class Interner:
         self._begin()
         try:
             load(self)
+            self._find_free()
         except BaseException:  # interrupted, or damaged: nothing of it is there
             self.load_later(load)
             raise
@@ -94,11 +97,14 @@ class Interner:
         """The numbers of objects that were released, and may be given to others."""
 
     def add_all(self, values: list[Any]) -> None:
-        """Give different objects the next numbers; None for one that was released."""
+        """Give different objects the next numbers; None for one that was released.
+
+        One that was there was released after it had been stored, and stored again under this number.
+        """
+        for value in filter(self._numbers.__contains__, values):
+            self._objects[self._numbers[value]] = None
         self._numbers.update(zip(values, itertools.count(len(self._objects)), strict=False))
-        if self._numbers.pop(None, None) is not None:
-            free = [n for n, value in enumerate(values, len(self._objects)) if value is None]
-            self._free += [n for n in free if n >= self.stored]
+        self._numbers.pop(None, None)
         self._objects += values
 
     def number(self, value: Any) -> int:
@@ -209,14 +215,16 @@ class Interner:
             self._numbers = dict(numbers)
         while objects and objects[-1] is None:
             objects.pop()
-        stored = self.stored
-        if stored > min(len(objects), 2 * len(numbers)):  # what is stored is hardly used any more
-            self.pieces = ()
-            self._free = [n for n, value in enumerate(objects) if value is None]
-        else:
-            self._free = [n for n in (*self._free, *unused.tolist()) if stored <= n < len(objects)]
+        self._find_free()
         self._array = np.empty(0, object)
         self._filled = self._led = 0
+
+    def _find_free(self) -> None:
+        """Have others get the numbers of what was released; those of what is stored too, where that is mostly such."""
+        if self.stored > min(len(self._objects), 2 * len(self._numbers)):
+            self.pieces = ()
+        stored = self.stored
+        self._free = [n for n, value in enumerate(self._objects[stored:], stored) if value is None]
 
     def forget(self) -> None:
         """Begin anew with no objects."""
