@@ -13,16 +13,12 @@ from sqlglot.errors import ErrorLevel
 from tidemill.errors import SchemaError, SqlError, did_you_mean
 from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.aggregates import bind_aggregate
-from tidemill.expressions.binding import bind
-from tidemill.expressions.bound import BoundCall, BoundLiteral
 from tidemill.expressions.expr import Call, Cast, Expr, Literal, lit
-from tidemill.expressions.functions import FUNCTIONS, NULL
+from tidemill.expressions.functions import NULL
 from tidemill.expressions.functions.dates import AGE
 from tidemill.expressions.functions.operators import MIRRORED, OPPOSITE
-from tidemill.expressions.functions.values import FailureError
 from tidemill.expressions.intervals import Interval
 from tidemill.expressions.recursion_guard import MAX_DEPTH, too_deep
-from tidemill.expressions.schema import Schema
 from tidemill.expressions.sql_parser import SPECIAL, ExpressionParser, Rules, narrowed, struct_of
 from tidemill.expressions.sql_windows import window_call
 from tidemill.expressions.structure import resolve
@@ -32,6 +28,7 @@ from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall
 from tidemill.sql import dialect_calls, moments
 from tidemill.sql.dialects import Dialect
+from tidemill.sql.folding import folded
 from tidemill.sql.scopes import Names, Relation, Scope
 from tidemill.sql.trees import Sub, mapped
 from tidemill.sql.types import TEXTS, type_of
@@ -74,7 +71,7 @@ class Expressions(ExpressionParser):
         try:
             if self.depth > MAX_DEPTH:  # before anything is done that takes long for each level
                 raise too_deep()
-            return _folded(super().expression(node))
+            return folded(super().expression(node))
         except SqlError:
             raise
         except SchemaError as error:
@@ -211,7 +208,7 @@ class Expressions(ExpressionParser):
         value = self.expression(node.this)
         plain = resolve(value)
         if isinstance(plain, Literal) and isinstance(plain.value, str) and to in (DATE, TIMESTAMP) and not safe:
-            return _folded(Cast(Literal(plain.value), to))
+            return folded(Cast(Literal(plain.value), to))
         if self.dialect.functions is not None:
             given = self.type_of(value, node)
             is_rounded = isinstance(plain, Call) and plain.function == "round_scaled" and len(plain.args) == 1
@@ -461,43 +458,9 @@ def chain(node: exp.Expression, kind: type) -> Iterator[exp.Expression]:
             yield part
 
 
-def _folded(expression: Expr) -> Expr:  # noqa: PLR0911 - what is not folded
-    """Return a call of literals as what it gives, so that it is no error of rows; one that fails stays as it is."""
-    if not isinstance(expression, (Call, Cast)) or not all(map(_is_literal, expression.parts)):
-        return expression
-    if isinstance(expression, Cast) and isinstance(resolve(expression.arg), Literal) and _is_typed(expression):
-        return expression
-    try:
-        bound = bind(expression, Schema(()))
-    except SchemaError:
-        return expression
-    if not isinstance(bound, BoundCall) or bound.function not in FUNCTIONS or FUNCTIONS[bound.function].lazy:
-        return expression
-    if bound.dtype.is_nested or not all(isinstance(a, BoundLiteral) for a in bound.args):
-        return expression
-    types = tuple(a.dtype for a in bound.args)
-    try:
-        value = FUNCTIONS[bound.function].value([a.value for a in bound.args], types, bound.dtype)  # type: ignore[union-attr]
-    except FailureError:
-        return expression
-    return Cast(Literal(value), bound.dtype)
-
-
 def _is_interval(part: Expr) -> bool:
     plain = resolve(part)
     return isinstance(plain, Literal) and isinstance(plain.value, Interval)
-
-
-def _is_literal(part: Expr) -> bool:
-    plain = resolve(part)
-    return isinstance(plain, Literal) or (isinstance(plain, Cast) and isinstance(resolve(plain.arg), Literal))
-
-
-def _is_typed(cast: Cast) -> bool:
-    try:
-        return isinstance(bind(cast, Schema(())), BoundLiteral)
-    except SchemaError:
-        return False
 
 
 _SPECIAL: Final[dict[type, Callable[[Any, Any], Expr | None]]] = {
