@@ -113,6 +113,25 @@ def test_files_stay_within_twice_of_what_is_in_use(tmp_path):
         assert run.snapshot("all").counts() == Counter(rows(200_000, 40_000))
 
 
+def test_a_file_of_which_little_is_in_use_is_let_go_of(tmp_path):
+    """Else it would be kept, whole, for the little that never changes."""
+    flow = tm.Dataflow("stays")
+    for name in ("few", "many"):
+        flow.output(name + " there", flow.input(name, {"v": "int64"}))
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        run.insert("few", [(i,) for i in range(20_000)])
+        for i in range(3):
+            if i:
+                run.delete("many", [(v,) for v in range((i - 1) * 100_000, i * 100_000)])
+            run.insert("many", [(v,) for v in range(i * 100_000, (i + 1) * 100_000)])
+            run.advance()
+            run.checkpoint()
+            if i:  # what there is first, a load, is written as it is
+                (path,) = checkpoints(tmp_path)
+                assert elsewhere(path) == {}
+        assert len(list(run.snapshot("few there"))) == 20_000
+
+
 def test_a_file_that_a_checkpoint_refers_to_and_is_gone_is_named(tmp_path):
     with build().start(tm.Embedded(tmp_path)) as run:
         run.insert("x", rows(0, 60_000))
