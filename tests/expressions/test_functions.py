@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import tidemill as tm
 from tidemill.errors import ExpressionError, SchemaError
 from tidemill.expressions.binding import bind
 from tidemill.expressions.bound import Bound
@@ -238,3 +240,18 @@ def test_nullability(text: str, nullable: bool) -> None:
 
 def arrays(*rows: tuple[object, ...]) -> list[pa.Array]:
     return [pa.array([r[i] for r in rows], f.dtype.arrow) for i, f in enumerate(SCHEMA)]
+
+
+@pytest.mark.parametrize("chosen", [tm.Reference(), tm.Embedded()])
+def test_an_interval_whose_days_do_not_fit_is_an_overflow(chosen: Any) -> None:
+    """Arrow counts the whole days below a negative one: it raised an error of its own, and the step failed."""
+    flow = tm.Dataflow()
+    x = flow.input("x", {"v": "interval"})
+    flow.output("o", x.select(least="v - interval 106751991 day - interval '04:00:54.775807' hour to second"))
+    with flow.start(chosen) as run:
+        run.insert("x", [(dt.timedelta(hours=4, seconds=55),)])
+        run.advance()
+        assert list(run.snapshot("o")) == [(dt.timedelta(days=-106751991, microseconds=224193),)]
+        run.insert("x", [(dt.timedelta(0),)])
+        with pytest.raises(tm.errors.StepError, match="overflow"):
+            run.advance()

@@ -17,6 +17,8 @@ from tidemill.expressions.types import DATE, INTERVAL, NULL, TIME, TIMESTAMP, TI
 
 _PAIR: Final = 2
 _MOST: Final = 2**63 - 1
+_LEAST: Final = -(2**63 // DAY_MICROSECONDS) * DAY_MICROSECONDS
+"""Arrow counts the whole days below a negative interval, and these have to fit too."""
 _MICRO: Final = dt.timedelta(microseconds=1)
 
 
@@ -60,7 +62,7 @@ def _within(operate: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         found = operate(a, b)
     except OverflowError:
         raise FailureError(OVERFLOW) from None
-    if isinstance(found, dt.timedelta) and abs(whole_micros(found)) > _MOST:
+    if isinstance(found, dt.timedelta) and not _LEAST <= whole_micros(found) <= _MOST:
         raise FailureError(OVERFLOW)
     return found
 
