@@ -255,3 +255,10 @@ def test_an_interval_whose_days_do_not_fit_is_an_overflow(chosen: Any) -> None:
         run.insert("x", [(dt.timedelta(0),)])
         with pytest.raises(tm.errors.StepError, match="overflow"):
             run.advance()
+
+
+def test_an_interval_that_is_written_out_is_tried_as_a_cast_does_it() -> None:
+    """The kind: literals are of types of their own until they meet another value."""
+    tree = bind(expr("try_cast(interval 3 day as interval)"), Schema(()))
+    assert evaluate(tree, ()) == dt.timedelta(days=3)
+    assert compile_scalar(tree)([], 1)[0].as_py() == dt.timedelta(days=3)

@@ -13,6 +13,7 @@ from tidemill.expressions.functions.lists import LISTS
 from tidemill.expressions.functions.operators import OPERATORS
 from tidemill.expressions.functions.registry import Function, Signature, TypeRule, always, can_cast, two_numbers
 from tidemill.expressions.functions.values import FailureError
+from tidemill.expressions.intervals import INTERVALS
 from tidemill.expressions.types import DATE, NULL, STRING, TIMESTAMP, DType, dtype
 
 
@@ -50,7 +51,7 @@ def _cast_to(signature: Signature, literals: Sequence[Any]) -> Signature:
     if not can_cast(given, to):
         msg = f"TRY_CAST: there is no cast from {given} to {to}"
         raise SchemaError(msg)
-    return Signature((to if given == NULL else given, STRING), to)
+    return Signature((to if given == NULL or given in INTERVALS else given, STRING), to)
 
 
 def _cast(types: tuple[DType, ...], value: Any, to: str) -> Any:
