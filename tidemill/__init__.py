@@ -132,6 +132,7 @@ from tidemill.expressions.functions.lists import (
     sort_array,
     split,
 )
+from tidemill.expressions.functions.number_formats import to_number
 from tidemill.expressions.functions.numbers import (
     abs,
     ceil,
@@ -195,6 +196,7 @@ from tidemill.expressions.functions.tries import (
     try_multiply,
     try_subtract,
     try_to_date,
+    try_to_number,
     try_to_timestamp,
 )
 from tidemill.expressions.functions.trigonometry import (
@@ -273,10 +275,10 @@ __all__ = [
     "second", "session", "sha1", "sha2", "shiftleft", "shiftright", "shiftrightunsigned", "ship", "sign", "sin", "sinh",
     "size", "snapshot", "sort_array", "split", "split_part", "sqrt", "stddev", "stddev_pop", "string_agg", "struct",
     "substring", "substring_index", "tan", "tanh", "testing", "timestamp_micros", "timestamp_millis",
-    "timestamp_seconds", "timestampadd", "timestampdiff", "to_date", "to_timestamp", "translate", "trim", "trunc",
-    "try_add", "try_divide", "try_element_at", "try_mod", "try_multiply", "try_subtract", "try_to_date",
-    "try_to_timestamp", "unbase64", "unhex", "unix_date", "unix_micros", "unix_millis", "unix_seconds", "upper",
-    "var_pop", "variance", "weekday", "weekofyear", "when", "xxhash64", "year",
+    "timestamp_seconds", "timestampadd", "timestampdiff", "to_date", "to_number", "to_timestamp", "translate", "trim",
+    "trunc", "try_add", "try_divide", "try_element_at", "try_mod", "try_multiply", "try_subtract", "try_to_date",
+    "try_to_number", "try_to_timestamp", "unbase64", "unhex", "unix_date", "unix_micros", "unix_millis", "unix_seconds",
+    "upper", "var_pop", "variance", "weekday", "weekofyear", "when", "xxhash64", "year",
 ]  # fmt: skip
 
 _NAMED_AS_BUILTINS = ("abs", "ascii", "chr", "hex", "list", "max", "min", "round", "slice", "sum")

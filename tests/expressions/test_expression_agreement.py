@@ -311,6 +311,26 @@ ANGLES = [
 ]
 
 
+def of_text(kind: str, texts: st.SearchStrategy[Expr]) -> list[st.SearchStrategy[Expr]]:
+    """The functions that read text by a pattern."""
+    if kind.startswith("decimal("):  # of other digits, by the format
+        forms = st.sampled_from(["99", "S9.9", "9,990.99MI"])
+        return [cast_to(kind, call(f, texts, forms)) for f in ("to_number", "try_to_number")]
+    readers = {
+        "date": (["date_of_text", "try_date_of_text"], "d.M.yy"),
+        "timestamp": (["timestamp_of_text", "try_timestamp_of_text"], "h a"),
+    }
+    functions, other = readers.get(kind, ([], ""))
+    forms = st.sampled_from(["yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss.SS", other])
+    return [call(f, texts, forms) for f in functions]
+
+
+def cast_to(kind: str, made: Any) -> Any:
+    cast: Any = made.map(lambda e: e.try_cast(kind))
+    cast.calls = made.calls
+    return cast
+
+
 def further(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:
     """The functions that have no kernel."""
 
@@ -337,13 +357,9 @@ def further(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:
         found += [call("crc32", sub("string")), call("crc32", sub("binary"))]
     if kind == "binary":
         found += [call("unhex", sub("string")), call("unbase64", sub("string"))]
+    found += of_text(kind, sub("string"))
     if kind == "date":
-        forms = st.sampled_from(["yyyy-MM-dd", "d.M.yy", "yyyy-MM-dd HH:mm:ss.SS"])
-        found += [call(f, sub("string"), forms) for f in ("date_of_text", "try_date_of_text")]
         found += [call("next_day", moment, st.sampled_from(["MO", "sun", "Friday"]))]
-    if kind == "timestamp":
-        forms = st.sampled_from(["yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss.SS", "h a"])
-        found += [call(f, sub("string"), forms) for f in ("timestamp_of_text", "try_timestamp_of_text")]
     if kind == "string":
         data = st.sampled_from(["string", "binary"]).flatmap(sub)
         places, part = st.integers(-3, 5) | trees("int32", depth), st.text("aA%", max_size=2)

@@ -20,6 +20,7 @@ from tidemill.expressions.functions import (
     from_json,
     hashing,
     lists,
+    number_formats,
     numbers,
     text,
     text_forms,
@@ -71,13 +72,27 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     "overlay": [("s", "two words", "n", "n")], "substring_index": [("s", "two words", "n")],
     "date_format": [("t", tm.lit("yyyy"))], "dayname": [("day",)], "monthname": [("t",)], "next_day": [("day", tm.lit("MO"))],
     "try_to_date": [("s",)], "try_to_timestamp": [("s",)],
+    **{name: [("s", tm.lit("99"))] for name in ("to_number", "try_to_number")},
     **{f"try_{name}": [("i", "n")] for name in ("add", "subtract", "multiply", "divide", "mod")},
     "array": [("i", "n")], "split": [("s", tm.lit("s"))], "array_join": [("w", tm.lit("s"))], "sort_array": [("l", "p")],
     **{name: [("l",)] for name in ("array_distinct", "array_min", "array_max")}, "slice": [("l", "n", "n")],
     **{name: [("l", "n")] for name in ("element_at", "try_element_at", "array_contains", "array_position")},
 }  # fmt: skip
 NO_COLUMNS = {"interval", "pi"}
-MODULES = (choice, dates, date_formats, from_json, hashing, lists, numbers, text, text_forms, tries, trigonometry)
+MODULES = (
+    choice,
+    dates,
+    date_formats,
+    from_json,
+    hashing,
+    lists,
+    number_formats,
+    numbers,
+    text,
+    text_forms,
+    tries,
+    trigonometry,
+)
 
 
 def bound(expression: Expr) -> Any:

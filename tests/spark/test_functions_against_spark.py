@@ -162,6 +162,8 @@ TEXTS += [
     *[f"date_format({a}, '{p}')" for a in ("t", "day") for p in ("yyyy-MM-dd HH:mm:ss.SSSSSS", "d/M/yy h:mm a", "EEE, dd MMM", "EEEE MMMM", "D q", "DDD")],
     *[f"to_date({a}, '{p}')" for a, p in (("date_format(t, 'dd.MM.yyyy')", "dd.MM.yyyy"), ("'7 Feb 2021'", "d MMM yyyy"), ("s", "y"))],
     *[f"to_timestamp({a}, '{p}')" for a, p in (("date_format(t, 'yyyyMMdd HHmmss')", "yyyyMMdd HHmmss"), ("'2021-02-07 12:05 AM'", "yyyy-MM-dd hh:mm a"), ("'2021-02-07 1:2:3.45'", "yyyy-MM-dd H:m:s.SS"))],
+    *[f"{name}({text}, '{form}')" for text, form in (("'$1,234.5-'", "$9,999.99MI"), ("'<12>'", "99PR"), ("'+ 007'", "S099"), ("',3.50'", "9,999.99"))
+      for name in ("to_number", "try_to_number")], "try_to_number(s, '999')", "try_to_number(cast(i as string), 'S999,999.99')",
     *[f"try_to_date(s, '{p}')" for p in ("y", "yyyy-MM-dd")], "try_to_timestamp(s, 'yyyy-MM-dd HH')",
     "try_to_timestamp(date_format(t, 'yyyyMMdd HHmmss'), 'yyyyMMdd HHmmss')",
     *[f"to_char({a}, '{p}')" for a in ("i", "n", "d", "w") for p in ("999", "S9,990.99", "$0099.9MI", "9999999999.99PR", "MI9G999", ".99")],

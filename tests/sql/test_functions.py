@@ -150,6 +150,11 @@ def test_functions_that_are_not_listed_are_refused():
         ("to_char(s, 'x')", "postgres", r"`TO_CHAR\(s, 'x'\)` gets string and string: TO_CHAR expects a date"),
         ("extract(year from age(m))", "duckdb", "it changes while its input does not"),
         ("extract(epoch from age(m, n))", "postgres", "of an age expected one of year, month"),
+        ("try_sum(distinct a)", "spark", "without DISTINCT"),
+        ("try_sum(cast(a as decimal(38, 2)))", "spark", "may overflow: cast it"),
+        ("try_to_number(s, '.99')", "spark", "a digit before the point"),
+        ("to_number(s, '9x')", "spark", "`x` at 1 is not supported"),
+        ("to_number(s, '99')", "duckdb", "`to_number` is not supported in dialect duckdb"),
         ("try_to_date(s, 'w')", "spark", "`w` at 0 is not supported"),
         ("extract(year from age(m, n))", "risingwave", "function `age` is not supported"),
         ("to_char(m, 'YYYY TZ')", "postgres", "`TZ` at 5 is not supported"),
@@ -201,13 +206,23 @@ def test_what_is_refused_says_why(text, dialect, reason):
         ("spark", "try_to_timestamp('1970-01-02')", dt.datetime(1970, 1, 2)),
         ("spark", "coalesce(try_to_timestamp('2/1/70', 'yyyy'), m)", dt.datetime(1970, 1, 2)),
         ("spark", "try_to_date('2/1/70', 'd/M/yy')", dt.date(2070, 1, 2)),
+        ("spark", "try_to_number('$1,234.5-', '$9,999.99MI')", decimal.Decimal("-1234.50")),
+        ("spark", "to_number('0012', '9999') + a", decimal.Decimal(1246)),
+        ("spark", "try_to_number('12x', '999') is null", True),
+        ("spark", "try_sum(a)", 1234),
+        ("spark", "try_avg(a)", 1234.0),
+        ("spark", "try_sum(a / 2)", 617.0),
+        ("spark", "try_sum(a + 9223372036854774573)", 2**63 - 1),
+        ("spark", "try_sum(b) is null", True),
+        ("spark", "try_sum(b) filter (where b > 5) over (order by a)", 2**63 - 1),
         ("spark", "try_to_date(concat('no', cast(a as string))) is null", True),
     ],
 )
 def test_moments_and_numbers_as_text(dialect, text, expected):
     flow = tm.Dataflow()
     flow.input("t", {"a": "int64", "m": "timestamp"})
-    flow.output("o", flow.sql(f"select {text} as c from t", dialect))
+    more = "" if "(b)" not in text else "cross join explode(array(9223372036854775807, 2)) as u(b)"
+    flow.output("o", flow.sql(f"select distinct {text} as c from t {more}", dialect))
     with flow.start() as run:
         run.insert("t", [(1234, dt.datetime(1970, 1, 2))])
         run.advance()

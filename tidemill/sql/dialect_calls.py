@@ -8,8 +8,11 @@ from typing import Any, Final
 
 from sqlglot import exp
 
+from tidemill.expressions.aggregate_functions import avg
+from tidemill.expressions.aggregate_functions import sum as sum_of
+from tidemill.expressions.composed_aggregates import composed
 from tidemill.expressions.expr import Call, Expr, lit
-from tidemill.expressions.types import FLOAT64
+from tidemill.expressions.types import FLOAT64, INT64, MAX_DECIMAL_PRECISION, decimal_type
 from tidemill.sql import moments
 from tidemill.sql.moments import DialectParser
 
@@ -89,6 +92,23 @@ def _nullif(parser: DialectParser, node: exp.Anonymous) -> Expr:
     value, other = map(parser.expression, node.expressions)
     return Call("case", (parser.equal(value, other, node), lit(None), value))
 
+
+def tried(parser: DialectParser, node: exp.Anonymous) -> Expr:
+    """Return Spark's TRY_SUM or TRY_AVG: NULL where SUM or AVG would be an overflow."""
+    if len(given := node.expressions) != 1 or isinstance(given[0], (exp.Distinct, exp.Star)):
+        raise parser.unsupported(node, ": expected a number, without DISTINCT")
+    argument = parser.expression(given[0])
+    dtype, build = parser.type_of(argument, node), sum_of if node.name.lower() == "try_sum" else avg
+    if dtype.is_integer and build is sum_of:
+        whole = sum_of(argument.cast(decimal_type(MAX_DECIMAL_PRECISION)))
+        return composed("try_sum", whole.try_cast(INT64), argument)
+    if dtype.is_decimal and dtype.precision > MAX_DECIMAL_PRECISION - _MORE_DIGITS:
+        raise parser.unsupported(node, ": a decimal of so many digits may overflow: cast it")
+    return build(argument)
+
+
+_MORE_DIGITS: Final = 10
+"""How many digits a sum of decimals has more than they have."""
 
 OWN: Final[dict[str, Callable[[DialectParser, exp.Anonymous], Expr]]] = {
     "round": _rounded, "nullif": _nullif, "age": moments.age, "date_part": moments.date_part,

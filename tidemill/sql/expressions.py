@@ -133,6 +133,8 @@ class Expressions(ExpressionParser):
             if not node.expressions:
                 raise self.unsupported(node, ": GROUPING takes expressions of GROUP BY")
             return Call(GROUPING, tuple(map(self.expression, node.expressions)))
+        if name in ("try_sum", "try_avg") and self.dialect.functions is None:
+            return dialect_calls.tried(self, node)
         if name == "row" and self.dialect.folds and node.expressions:
             return self.row(node)
         if not self.dialect.has(name):

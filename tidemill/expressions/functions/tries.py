@@ -10,6 +10,7 @@ from tidemill.expressions.expr import Expr, call, operand
 from tidemill.expressions.functions.casts import cast_value
 from tidemill.expressions.functions.date_formats import DATE_FORMATS
 from tidemill.expressions.functions.lists import LISTS
+from tidemill.expressions.functions.number_formats import NUMBER_FORMATS
 from tidemill.expressions.functions.operators import OPERATORS
 from tidemill.expressions.functions.registry import Function, Signature, TypeRule, always, can_cast, two_numbers
 from tidemill.expressions.functions.values import FailureError
@@ -21,6 +22,7 @@ def _tried(function: Function) -> Callable[..., Any]:
     def run(types: tuple[DType, ...], *values: Any) -> Any:
         signature = function.rule(types)
         assert signature is not None, "it was bound"
+        signature = signature if function.refine is None else function.refine(signature, values)
         try:
             return function.value(values, types, signature.result)
         except FailureError:
@@ -39,7 +41,7 @@ def _try(function: Function, name: str = "", sql: str = "") -> Function:
     is_sign = not function.sql.isidentifier()
     rule, expects = (_of_numbers(function.rule), "two numbers") if is_sign else (function.rule, function.expects)
     return Function(name, rule, expects, sql or name.upper(), nullable=always, python=_tried(function), by_types=True,
-                    literals=function.literals, check=function.check)  # fmt: skip
+                    literals=function.literals, check=function.check, refine=function.refine)  # fmt: skip
 
 
 def _cast_types(types: Sequence[DType]) -> Signature | None:
@@ -61,13 +63,14 @@ def _cast(types: tuple[DType, ...], value: Any, to: str) -> Any:
         return None
 
 
-_BY_NAME: Final = {f.name: f for f in (*OPERATORS, *LISTS, *DATE_FORMATS)}
+_BY_NAME: Final = {f.name: f for f in (*OPERATORS, *LISTS, *DATE_FORMATS, *NUMBER_FORMATS)}
 
 TRIES: Final = (
     *(_try(_BY_NAME[name]) for name in ("add", "subtract", "multiply", "divide", "element_at")),
     _try(_BY_NAME["modulo"], "mod"),
     _try(_BY_NAME["date_of_text"], sql="TRY_TO_DATE"),
     _try(_BY_NAME["timestamp_of_text"], sql="TRY_TO_TIMESTAMP"),
+    _try(_BY_NAME["to_number"]),
     Function("try_cast", _cast_types, "a value and the name of a type", sql="TRY_CAST_TO", nullable=always,
              literals=(1,), refine=_cast_to, python=_cast, by_types=True),
 )  # fmt: skip
@@ -135,3 +138,8 @@ def try_to_timestamp(value: Any, pattern: str | None = None) -> Expr:
     """
     value = operand(value)
     return value.try_cast(TIMESTAMP) if pattern is None else call("try_timestamp_of_text", value, pattern)
+
+
+def try_to_number(value: Any, form: str) -> Expr:
+    """Return text as a decimal as `to_number` does; NULL where it is none in that format."""
+    return call("try_to_number", operand(value), form)
