@@ -72,7 +72,8 @@ FIRST: Final = (
 """Names that their pages begin with."""
 FAMILIES: Final = {
     "choice": "Choices", "numbers": "Numbers", "trigonometry": "Angles and logarithms", "text": "Text",
-    "text_forms": "Forms of text", "dates": "Dates and times", "date_formats": "Dates and times as text",
+    "text_forms": "Forms of text", "number_formats": "Numbers as text", "dates": "Dates and times",
+    "date_formats": "Dates and times as text",
     "lists": "Lists", "structs": "Structs", "from_json": "JSON", "hashing": "Hashes and digits",
     "tries": "NULL for errors",
 }  # fmt: skip
