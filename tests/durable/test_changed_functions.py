@@ -274,6 +274,15 @@ def test_a_function_that_only_looks_on_may_change(how, user_modules, tmp_path): 
         assert len(run.snapshot("y")) == 2
 
 
+def test_a_file_is_looked_through_once_for_all_its_functions(user_modules, monkeypatch):  # noqa: F811
+    module = user_modules.write("\n".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(30)))
+    walked, walk = [], code_digests.ast.walk
+    monkeypatch.setattr(code_digests.ast, "walk", lambda tree: walked.append(tree) or walk(tree))
+    prints = [FunctionPrint.of(getattr(module, f"f{i}"), None) for i in range(30)]
+    assert len(walked) == 1
+    assert len({code.tree for its in prints for code in its.codes.values()}) == 30
+
+
 def test_a_file_that_was_edited_after_it_was_imported(user_modules):  # noqa: F811
     """The tree of the text that is there now is not that of the function: it was taken for it, and so was the next."""
     module = user_modules.write(FUNCTIONS, HELPERS)

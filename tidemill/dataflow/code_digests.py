@@ -16,7 +16,7 @@ import operator
 import sys
 from collections.abc import Iterator, Mapping
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -27,6 +27,8 @@ _LEFT_OUT: Final = frozenset({"ctx", "kind", "returns", "type_comment"})
 """Parts of any tree that change nothing."""
 _BY_VALUE: Final = frozenset({"defaults", "kw_defaults"})
 """Parts of a function's tree that were computed when it was made."""
+_Place: TypeAlias = tuple[str, int]
+"""The name and the first line of a definition."""
 
 
 def digest(*parts: str | bytes) -> str:
@@ -100,23 +102,32 @@ def _tree_of(code: CodeType, module: dict[str, Any]) -> str | None:
 
 def _definition(code: CodeType, source: str) -> Any:
     """Return the tree that defines a function, of its file; None where it is not the one that was compiled."""
-    tree, compiled = _parsed(source, code.co_filename, code.co_flags & _FUTURES)
+    trees, codes = _definitions(source, code.co_filename, code.co_flags & _FUTURES)
     place, wanted = (code.co_name, code.co_firstlineno), _bytecode(code)
-    same = [c for c in with_inner(compiled) if (c.co_name, c.co_firstlineno) == place and _bytecode(c) == wanted]
-    found: list[Any] = [node for node in ast.walk(tree) if _place(node) == place]
-    if not same or len(found) == 1:
-        return found[0] if same else None
-    ranges = [p for p in same[0].co_positions() if None not in p and p[2:] != (0, 0)]
+    same = next((c for c in codes.get(place, ()) if _bytecode(c) == wanted), None)
+    found = trees.get(place, [])
+    if same is None or len(found) == 1:
+        return found[0] if same is not None else None
+    ranges = [p for p in same.co_positions() if None not in p and p[2:] != (0, 0)]
     lambdas = [node for node in found if ranges and all(_holds(node.body, r) for r in ranges)]
     return max(lambdas, key=lambda node: (node.lineno, node.col_offset), default=None)
 
 
 @functools.lru_cache(maxsize=64)
-def _parsed(source: str, file: str, flags: int) -> tuple[ast.AST, CodeType]:
+def _definitions(source: str, file: str, flags: int) -> tuple[dict[_Place, list[Any]], dict[_Place, list[CodeType]]]:
+    """Return the trees and the code of a file's definitions, by their places; none where it is no Python."""
+    trees: dict[_Place, list[Any]] = {}
+    codes: dict[_Place, list[CodeType]] = {}
     try:
-        return ast.parse(source, file), compile(source, file, "exec", flags, dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError):  # it was edited, or is no Python
-        return _parsed("", file, flags)
+        tree, compiled = ast.parse(source, file), compile(source, file, "exec", flags, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError):  # it was edited, or never was
+        return trees, codes
+    for node in ast.walk(tree):
+        if (place := _place(node)) is not None:
+            trees.setdefault(place, []).append(node)
+    for code in with_inner(compiled):
+        codes.setdefault((code.co_name, code.co_firstlineno), []).append(code)
+    return trees, codes
 
 
 def with_inner(code: CodeType) -> Iterator[CodeType]:
@@ -127,7 +138,7 @@ def with_inner(code: CodeType) -> Iterator[CodeType]:
             yield from with_inner(constant)
 
 
-def _place(node: Any) -> tuple[str, int] | None:
+def _place(node: Any) -> _Place | None:
     """Return the name and the first line that the code of a definition has; None of anything else."""
     if isinstance(node, ast.Lambda):
         return "<lambda>", node.lineno
