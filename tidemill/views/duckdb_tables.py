@@ -62,8 +62,9 @@ class _DuckDB(DatabaseTable):
         connection.unregister("tidemill_rows")
 
     def _take_out(self, connection: Any, key: Sequence[str], same: str) -> list[tuple[str]]:
-        columns = ", ".join(f"t.{quoted(k)}" for k in key)  # it returns none of the other table
-        query = f"DELETE FROM {self._table} AS t USING {CAME} AS s WHERE {same} RETURNING {columns}"  # noqa: S608 - quoted
+        columns = ", ".join(f"t.{quoted(k)}" for k in key)
+        there = f"EXISTS (SELECT 1 FROM {CAME} AS s WHERE {same})"  # noqa: S608 - quoted; USING takes twice as long
+        query = f"DELETE FROM {self._table} AS t WHERE {there} RETURNING {columns}"  # noqa: S608 - as above
         connection.register("tidemill_gone", self._fetch(connection, query))
         query = f"SELECT s._change FROM tidemill_gone AS t JOIN {CAME} AS s ON {same}"  # noqa: S608 - as above
         found: list[tuple[str]] = connection.execute(query).fetchall()
