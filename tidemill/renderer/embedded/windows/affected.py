@@ -254,7 +254,7 @@ class _Finder:
         index, size = self._index, self._index.size
         low, high = self._peers(edits) if reach.peers else (edits.positions, edits.ends)
         if reach.groups != (0, 0):
-            low, high = self._moved(low, -reach.groups[1]), self._moved(high, reach.groups[0])
+            low, high = self._over_groups(low, high, reach.groups[1], reach.groups[0])
         if reach.rows != (0, 0):
             low = np.maximum(np.minimum(low, edits.positions - min(reach.rows[1], size)), 0)
             high = np.minimum(np.maximum(high, edits.ends + min(reach.rows[0], size)), size)
@@ -383,8 +383,8 @@ class _Finder:
             first = np.maximum(low - min(reach.rows[0], size), 0)
             end = np.minimum(high + min(reach.rows[1], size), size)
         if reach.groups != (0, 0):
-            first = np.minimum(first, self._moved(low, -reach.groups[0]))
-            end = np.maximum(end, self._moved(high, reach.groups[1]))
+            start, back = self._over_groups(low, high, *reach.groups)
+            first, end = np.minimum(first, start), np.maximum(end, back)
         if reach.values:
             least, greatest = self._end_numbers(begins, last, low, high)
             for ways in self._ways:
@@ -419,10 +419,14 @@ class _Finder:
         """Return the positions between which the peers of rows are too, where peers matter."""
         return (self._index.peers_start(low), self._index.peers_end(high)) if self._whole_groups else (low, high)
 
-    def _moved(self, positions: Ints, groups: int) -> Ints:
-        """Return the positions ``groups`` peer groups away from where some begin."""
-        most = self._index.size
-        return self._index.group_starts(self._index.groups_before(positions) + min(max(groups, -most), most))
+    def _over_groups(self, low: Ints, high: Ints, before: int, after: int) -> tuple[Ints, Ints]:
+        """Return ranges, at whose bounds peer groups begin, with so many groups more on both sides."""
+        index, most, count = self._index, self._index.size, len(low)
+        groups = index.groups_before(np.concatenate((low, high)))
+        groups[:count] -= min(before, most)
+        groups[count:] += min(after, most)
+        found = index.group_starts(groups)
+        return found[:count], found[count:]
 
     def _by_value(self, numbers: Ints, far: Far, *, up: bool) -> Ints:
         """Return the positions before the first, or (up) after the last, row that is so far from a value, at the most.

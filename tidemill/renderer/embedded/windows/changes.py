@@ -264,33 +264,42 @@ class _BeforeAndAfter:
         """How many of the rows are old ones."""
         self._codes: Codes = np.concatenate([*slices, edits.rows], axis=1)
         numbers = first_numbers(self._codes.shape[1])
-        old = numbers[:before]
-        self._source: Ints = np.concatenate([old, *pieces(old, Edits(edits.positions, numbers[before:], edits.copies))])
-        """For each row, the old row it is; or, numbered after the old ones, the edit that inserts it."""
+        self._after: Ints = np.concatenate(
+            pieces(numbers[:before], Edits(edits.positions, numbers[before:], edits.copies))
+        )
+        """For each row after the edits, the old row it is; or, numbered after these, the edit that inserts it."""
+        self._gone = positions_from(edits.positions, edits.ends - edits.positions)
+        """The old rows that edits take out."""
 
     def __len__(self) -> int:
-        return len(self._source)
+        return self._before + len(self._after)
 
     def __getitem__(self, column: int) -> Ints:
-        found: Ints = self._codes[column].take(self._source)
+        codes, before = self._codes[column], self._before
+        found = np.empty(len(self), np.int64)
+        found[:before] = codes[:before]
+        codes.take(self._after, out=found[before:], mode="clip")  # all are there, and to raise takes a copy
         return found
 
     def changed(self, values: Codes, evaluated: Bools | None, kept: Ints) -> Changed:
         """Return the rows that go or come, and the evaluated rows whose values differ."""
-        before, after = self._before, self._source[self._before :]
+        before, after = self._before, self._after
         differ = values[:, before:] != values.take(after, axis=1, mode="clip")
         differs = differ[0] if len(differ) == 1 else differ.any(axis=0)
         if evaluated is not None:
             differs &= evaluated[before:]
         differs |= after >= before
-        changes = np.empty(len(self), np.bool_)
-        changes.fill(True)
+        changes = np.zeros(len(self), np.bool_)
         changes[before:] = differs
-        changes[after.compress(~differs)] = False
+        changes[self._gone] = True
+        old = after.compress(differs)
+        changes[old.compress(old < before)] = True
         positions = changes.nonzero()[0]
         gone = int(positions.searchsorted(before))
+        source = positions.copy()
+        source[gone:] = after.take(positions[gone:] - before)
         rows = np.empty((len(kept) + len(values) + 2, len(positions)), np.int64)
-        codes = self._codes.take(self._source.take(positions), axis=1)
+        codes = self._codes.take(source, axis=1)
         codes.take(kept, axis=0, out=rows[: len(kept)], mode="clip")
         values.take(positions, axis=1, out=rows[len(kept) : -2], mode="clip")
         return Changed(rows, gone)
