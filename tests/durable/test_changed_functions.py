@@ -5,6 +5,7 @@ the one, what is taken back is worked out by the other, and rows stay behind for
 of is changed here, for each operator that takes one, each way to go on from state; and each change that is none.
 """
 
+import ast
 import json
 import re
 import sys
@@ -276,8 +277,8 @@ def test_a_function_that_only_looks_on_may_change(how, user_modules, tmp_path): 
 
 def test_a_file_is_looked_through_once_for_all_its_functions(user_modules, monkeypatch):  # noqa: F811
     module = user_modules.write("\n".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(30)))
-    walked, walk = [], code_digests.ast.walk
-    monkeypatch.setattr(code_digests.ast, "walk", lambda tree: walked.append(tree) or walk(tree))
+    walked, walk = [], ast.walk
+    monkeypatch.setattr(ast, "walk", lambda tree: walked.append(tree) or walk(tree))
     prints = [FunctionPrint.of(getattr(module, f"f{i}"), None) for i in range(30)]
     assert len(walked) == 1
     assert len({code.tree for its in prints for code in its.codes.values()}) == 30
