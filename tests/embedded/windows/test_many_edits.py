@@ -135,6 +135,17 @@ def test_groups_are_counted_anew_where_an_edit_moves_the_first_peer_to_another_c
         assert index.group_starts(starts).tolist() == anew.group_starts(starts).tolist()
 
 
+@pytest.mark.parametrize("first", [SortColumn(0, INT64, nulls_first=False), SortColumn(0, INT64, descending=True)])
+def test_groups_of_many_places_are_those_of_each_where_null_is_beside_the_greatest_value(first, few_are_many):
+    """NULL and the value beside it have one sort number, but are no peers."""
+    order = RowOrder([first], Interner(), [SortColumn(1, INT64)])
+    partition = partition_of(order, sorted([(t, i) for t in (5, 2**63 - 1, NULL) for i in range(3)], key=order.key))
+    one_by_one = groups_before(partition, range(10))
+    assert one_by_one == [0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert partition.groups_before(np.arange(10)).tolist() == one_by_one
+    assert partition.group_starts(np.arange(5)).tolist() == [0, 3, 6, 9, 9]
+
+
 @examples(100)
 @given(partitions(), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=5))
 @pytest.mark.usefixtures("small_is_large")

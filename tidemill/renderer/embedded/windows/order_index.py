@@ -278,7 +278,7 @@ class OrderIndex:
     @property
     def _all_begins(self) -> Ints:
         if self._begins is None:
-            if self.peers_by_number:
+            if len(self.by) == 1 and self.order.numbers_are_codes:
                 by = self._all_leads[None]
             else:
                 by = np.array([np.concatenate([chunk.codes[row] for chunk in self._chunks]) for row in self.by])
