@@ -100,7 +100,9 @@ def test_edits_at_once_make_what_they_make_one_by_one(drawn, groups_known, asked
     one_by_one, at_once = partition_of(order, rows), partition_of(order, rows)
     for partition in (one_by_one, at_once):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(order_index, "MANY", 0 if groups_known == "of all" else 64)
+            if groups_known == "of all":
+                patch.setattr(order_index, "MANY", 0)
+                patch.setattr(order_index, "CHUNKS", 2**62)
             assert not groups_known or partition.groups_before(np.array([len(rows)])).item() == partition.groups
         assert not groups_known or groups_before(partition, [asked])[0] <= partition.groups
     places, _ = at_once.positions_of(np.array(changed).T)
@@ -144,6 +146,19 @@ def test_groups_of_many_places_are_those_of_each_where_null_is_beside_the_greate
     assert one_by_one == [0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert partition.groups_before(np.arange(10)).tolist() == one_by_one
     assert partition.group_starts(np.arange(5)).tolist() == [0, 3, 6, 9, 9]
+
+
+def test_many_places_are_few_in_a_partition_of_many_chunks(small_is_large, monkeypatch):
+    """Where they are looked for chunk by chunk, its rows are not put together: that would cost as much as there are."""
+    order = RowOrder([SortColumn(0, INT64)], Interner())
+    few, many = (partition_of(order, [(i, 0) for i in range(size)]) for size in (200, 2000))
+    places = np.arange(100)
+    monkeypatch.setattr(OrderIndex, "_all_leads", property(lambda rows: pytest.fail(f"looks at all {len(rows)} rows")))
+    for look in (OrderIndex.positions_of_numbers, OrderIndex.numbers_at, OrderIndex.groups_before):
+        assert look(many, places).tolist() == places.tolist()
+        with pytest.raises(pytest.fail.Exception, match="looks at all 200 rows"):
+            look(few, places)
+    assert many.group_starts(places).tolist() == places.tolist()
 
 
 @examples(100)

@@ -28,7 +28,7 @@ FEW_ARE_MANY: Final[Thresholds] = {
     ordered_windows: {"FEW": 0},
     affected: {"NEAR": 2, "FEW": 2**62},
     changes: {"RUN_ROWS_AT_ONCE": 8},
-    order_index: {"MANY": 2},
+    order_index: {"MANY": 2, "CHUNKS": 2**62},
     scalar: {"ROWS": -1},
 }
 """Any two changed rows of a partition are many, and some rows as much as is looked at at a time."""

@@ -28,7 +28,9 @@ CHUNK: Final = 2048
 TIED: Final = 256
 """Among more rows than these with the same first sort number, a row is found by bisection, not by sorting all."""
 MANY: Final = 64
-"""More positions than these are looked for in all rows at once."""
+"""More positions than these are looked for in all rows at once,"""
+CHUNKS: Final = 4
+"""and more than one for so many chunks: else to put all rows together would take longer than to look into chunks."""
 _FEW: Final = 8
 """Chunks that need not be put together, however small."""
 
@@ -257,17 +259,16 @@ class OrderIndex:
     def positions_of_numbers(self, numbers: Ints, *, right: bool = False) -> Ints:
         """Return the first position whose row has this sort number or a greater one; or, right, a greater one."""
         side: Literal["left", "right"] = "right" if right else "left"
-        if len(numbers) > MANY and self._asks_all:
+        if self._asks_all(len(numbers)):
             return self._all_leads.searchsorted(numbers, side)
         chunks = self._firsts.searchsorted(numbers, side)
         inside: Ints = self._in_chunks(chunks, numbers, lambda chunk, some: chunk.leads.searchsorted(some, side))
         inside += self._bounds.take(chunks)
         return inside
 
-    @property
-    def _asks_all(self) -> bool:
-        """Whether one search for many over all rows beats searching chunk by chunk."""
-        return not self._stored
+    def _asks_all(self, count: int) -> bool:
+        """Return whether one search for so many over all rows beats searching chunk by chunk."""
+        return count > MANY and count * CHUNKS > len(self._chunks) and not self._stored
 
     @property
     def _all_leads(self) -> Ints:
@@ -287,7 +288,7 @@ class OrderIndex:
 
     def numbers_at(self, positions: Ints) -> Ints:
         """Return the sort numbers of the rows at some positions; beyond an end, of the row there."""
-        if len(positions) > MANY and self._asks_all:
+        if self._asks_all(len(positions)):
             return self._all_leads.take(positions, mode="clip")
         found: Ints = self._taken(positions, lambda chunk, at: chunk.leads.take(at, mode="clip"))
         return found
@@ -312,7 +313,7 @@ class OrderIndex:
 
     def groups_before(self, positions: Ints) -> Ints:
         """Return how many peer groups begin before each position."""
-        if len(positions) > MANY and self._asks_all:
+        if self._asks_all(len(positions)):
             return self._all_begins.searchsorted(np.minimum(positions, self.size))
         chunks = self._ends.searchsorted(positions, "right")
         found, at = self._groups_before.take(chunks), positions - self._bounds.take(chunks)
@@ -323,7 +324,7 @@ class OrderIndex:
 
     def group_starts(self, groups: Ints) -> Ints:
         """Return where peer groups begin; beyond the last one, the end."""
-        if len(groups) > MANY and self._asks_all:
+        if self._asks_all(len(groups)):
             return self._all_begins.take(groups, mode="clip")
         before = self._groups_before
         groups = np.minimum(np.maximum(groups, 0), before.item(-1))
