@@ -153,7 +153,7 @@ class StepLog:
         if different is not None:
             msg = (
                 f"{self.folder} holds the state of another dataflow: {different}; start it with the flow it was "
-                "made with (and with why=True if it was then), or give this one another folder"
+                "made with (and with why=True if it was then), or give this one another folder, and load that anew"
             )
             raise StateError(msg)
         if self.base.keep != keep:

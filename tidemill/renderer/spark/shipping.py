@@ -50,8 +50,9 @@ def ship(spark: ps.SparkSession, *packages: str) -> None:
         if (lack := missing_in_python(error)) is None:
             raise
         msg = (
-            f"{lack} in the Python of Spark's executors, to which tidemill was sent: install it there, or send an "
-            "environment that has it, as docs/guides/spark-operations.md says"
+            f"{lack} in the Python of Spark's executors, to which tidemill was sent: install it there, have "
+            "PYSPARK_PYTHON name a Python that has it, or send an environment that has "
+            "it, as docs/guides/spark-operations.md says"
         )
         raise EngineError(msg) from error
 
