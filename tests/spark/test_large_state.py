@@ -269,3 +269,14 @@ def test_what_columns_files_have_is_not_asked_of_spark(spark, tmp_path):
         run.advance()
         assert jobs() - before == 5  # two files are read, what was written is looked through
         assert sorted(run.snapshot("o")) == [(i, i, i) for i in range(6)]
+
+
+def test_files_that_arrangements_share_are_counted_once(spark, tmp_path):
+    """The figure of a loaded input with a key was twice what was on the disk."""
+    flow = tm.Dataflow()
+    a, b = flow.input("a", KV, key="k"), flow.input("b", KV)
+    flow.output("o", a.join(b, on="v"))
+    with flow.start(tm.Spark(spark, tmp_path, in_driver=2)) as run:
+        run.insert("a", spark.range(1000).selectExpr("id AS k", "id AS v"))
+        run.advance()
+        assert run.metrics().memory.spilled_bytes == sum(p.stat().st_size for p in (tmp_path / "cold").iterdir())

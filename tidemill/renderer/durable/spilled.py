@@ -267,8 +267,8 @@ class SpilledSpine:
         return self._read.bytes
 
     @property
-    def bytes_on_disk(self) -> int:
-        return sum(f.checksums.size for batch in self.spilled_batches for f in batch.files)
+    def on_disk(self) -> dict[str, int]:
+        return {f.name: f.checksums.size for batch in self.spilled_batches for f in batch.files}
 
     def find(self, keys: Codes) -> tuple[Ints, UpdateArray]:
         self._load(keys)

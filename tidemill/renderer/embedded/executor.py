@@ -295,13 +295,14 @@ class EmbeddedExecutor:
         interner = self.compiled.interner
         outputs = {o.name: operator.unread_count for o, operator in self.compiled.outputs.items()}
         spines = [s for operator in operators_of(self.compiled.root) for s in operator.spines().values()]
+        files = {name: size for s in spines for name, size in s.on_disk.items()}  # arrangements may share them
         return Memory(
             interned=interner.live,
             interned_bytes=interner.bytes,
             unread={name: count for name, count in outputs.items() if count},
             unread_bytes=sum(u.array.nbytes for operator in self.compiled.outputs.values() for u in operator.unread),
             held_bytes=sum(s.bytes for s in spines),
-            spilled_bytes=sum(s.bytes_on_disk for s in spines),
+            spilled_bytes=sum(files.values()),
         )
 
     def metrics(self) -> Metrics:

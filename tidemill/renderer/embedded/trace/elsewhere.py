@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from tidemill.renderer.embedded.kernels.updates import Codes, Ints, UpdateArray
@@ -26,7 +26,7 @@ class Spilled(Protocol):
     def bytes(self) -> int: ...
 
     @property
-    def bytes_on_disk(self) -> int: ...
+    def on_disk(self) -> Mapping[str, int]: ...
 
     def find(self, keys: Codes) -> tuple[Ints, UpdateArray]:
         """Return all updates with one of these keys, as a spine does."""

@@ -9,7 +9,7 @@ immutable, so a step that fails is undone by going back to the view before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -463,9 +463,9 @@ class Spine:
         return here + (0 if self.spilled is None else self.spilled.bytes)
 
     @property
-    def bytes_on_disk(self) -> int:
-        """How large the files are of those that are spilled."""
-        return 0 if self.spilled is None else self.spilled.bytes_on_disk
+    def on_disk(self) -> Mapping[str, int]:
+        """How large the files are of those that are spilled, by name; other spines may have them, too."""
+        return {} if self.spilled is None else self.spilled.on_disk
 
     @property
     def batches(self) -> int:
