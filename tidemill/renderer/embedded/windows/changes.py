@@ -268,7 +268,7 @@ class _BeforeAndAfter:
             pieces(numbers[:before], Edits(edits.positions, numbers[before:], edits.copies))
         )
         """For each row after the edits, the old row it is; or, numbered after these, the edit that inserts it."""
-        self._gone = positions_from(edits.positions, edits.ends - edits.positions)
+        self._gone = [position + i for position, copies in edits.items() for i in range(-copies)]
         """The old rows that edits take out."""
 
     def __len__(self) -> int:
