@@ -26,7 +26,7 @@ from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT64, STRING, TIMES
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall
-from tidemill.sql import dialect_calls, moments
+from tidemill.sql import dialect_calls, moments, patterns
 from tidemill.sql.dialects import Dialect
 from tidemill.sql.folding import folded
 from tidemill.sql.scopes import Names, Relation, Scope
@@ -268,12 +268,6 @@ class Expressions(ExpressionParser):
         """Return a window call; a window that has a name is written out."""
         return window_call(self._written_out(node), self)
 
-    def like(self, node: exp.Like) -> Expr:
-        """Return whether a text is like a pattern; DuckDB's have no escapes."""
-        if self.dialect.name == "duckdb" and "\\" in node.expression.name:
-            raise self.unsupported(node, ": a backslash is no escape in DuckDB's patterns")
-        return self.operator(node)
-
     def _written_out(self, node: exp.Window) -> exp.Window:
         alias = node.args.get("alias")
         if alias is None:
@@ -489,6 +483,6 @@ _SPECIAL: Final[dict[type, Callable[[Any, Any], Expr | None]]] = {
     exp.Substring: Expressions.substring,
     exp.Extract: Expressions.extract,
     exp.Anonymous: Expressions.function,
-    exp.Like: Expressions.like,
+    **dict.fromkeys((exp.Like, exp.ILike), patterns.like),
     exp.Tuple: Expressions.row,
 }
