@@ -108,7 +108,12 @@ def numbers_of(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     if not len(column):
         return np.empty(0, kind)
     whole = column.fill_null(arrow_scalar(0, column.type)) if column.null_count else column
-    return np.frombuffer(whole.buffers()[1], kind, len(whole), whole.offset * kind.itemsize)
+    return stored(whole, kind)
+
+
+def stored(array: pa.Array, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return what an array has in memory for its values, of which there are some; the reverse of `plain_array`."""
+    return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
 
 
 def truths_of(column: pa.Array) -> Bools:

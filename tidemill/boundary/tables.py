@@ -14,12 +14,13 @@ import difflib
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
-from tidemill.boundary.arrow_arrays import numbers_of, truths_of
+from tidemill.boundary.arrow_arrays import stored, truths_of
 from tidemill.boundary.list_columns import list_array, list_parts, struct_array
 from tidemill.boundary.values import (
     EXACT,
@@ -37,6 +38,8 @@ from tidemill.expressions.types import DType, dtype, is_arrow_list
 
 _INT32: Final = pa.int32()
 _INT64: Final = pa.int64()
+_DAYS: Final = np.dtype(np.int32)
+_NUMBERS: Final = np.dtype(np.int64)
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _YEARS: Final = (whole_micros(dt.datetime.min), whole_micros(dt.datetime.max))  # noqa: DTZ901 - timestamps have no zone
 _RANGES: Final[dict[str, tuple[int, ...]]] = {
@@ -85,19 +88,53 @@ def checked_table(schema: Schema, table: pa.Table, where: str) -> pa.Table:
     >>> checked_table(Schema.of({"a": "string", "b": "int64"}), table, "input 'x'").to_pylist()
     [{'a': 'x', 'b': 1}, {'a': None, 'b': 2}]
     """
-    given, names = table.column_names, list(schema.names)
+    given, names = table.schema.names, list(schema.names)
     if given != names:
         if wrong := mismatch(given, schema.names):
             msg = f"{where}: the table has columns {given}, expected {names}: {wrong}"
             raise RowError(msg)
         table = table.select(names)
+    columns, found = table.columns, table
     try:
-        columns = [_checked_column(f, column, where) for f, column in zip(schema.fields, table.columns, strict=True)]
+        if not _is_exact(schema, table, columns):
+            columns = [_converted_column(f, column, where) for f, column in zip(schema, columns, strict=True)]
+            found = pa.Table.from_arrays(columns, names=names)
+        for field, column in zip(schema, columns, strict=True):
+            if column.null_count and not field.nullable:
+                _refuse_null(field, column, where)
+        for i, field in _ranged(schema):
+            first = 0
+            for chunk in map(columns[i].chunk, range(columns[i].num_chunks)):
+                _check_range(field, field.dtype, chunk, where, first)
+                first += len(chunk)
     except RowError as error:
         row = error.row_index
         error.about(row=None if row is None else _row(table, schema.names, row))
         raise
-    return pa.Table.from_arrays(columns, names=names)
+    return found
+
+
+def _is_exact(schema: Schema, table: pa.Table, columns: list[pa.ChunkedArray]) -> bool:
+    """Return whether columns can be taken as they are: valid ones of just the types, in few chunks."""
+    if table.schema.types != _arrow_types(schema):
+        return False
+    try:
+        table.validate(full=True)  # what others made may hold what Arrow forbids; a column's own error says more
+    except pa.ArrowException:
+        return False
+    return not any(map(_is_scattered, columns))
+
+
+@lru_cache(maxsize=1024)
+def _arrow_types(schema: Schema) -> list[pa.DataType]:
+    """Return the types of columns that are taken as they are; none where some are looked at value by value."""
+    return [] if any(map(_holds_uuids, schema.dtypes)) else [t.arrow for t in schema.dtypes]
+
+
+@lru_cache(maxsize=1024)
+def _ranged(schema: Schema) -> list[tuple[int, Field]]:
+    """Return the columns for which Arrow's types hold more than ours, with their places."""
+    return [(i, f) for i, f in enumerate(schema) if f.dtype.is_nested or f.dtype.name in _RANGES]
 
 
 def _row(table: pa.Table, names: Sequence[str], row: int) -> tuple[Any, ...]:
@@ -221,7 +258,8 @@ def _without_missing(value: Any) -> Any:
     return None if is_nan(value) else value
 
 
-def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
+def _converted_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
+    """Return a column of the field's type, in few chunks."""
     wanted = field.dtype.arrow
     if column.null_count == len(column):  # nothing in it that could be of a wrong type
         column = pa.chunked_array([pa.nulls(len(column), wanted)])
@@ -232,24 +270,25 @@ def _checked_column(field: Field, column: pa.ChunkedArray, where: str) -> pa.Chu
         raise RowError(msg).about(column=field.name)
     try:
         found = _converted(column, field.dtype)
-        if found.num_chunks != 1 and len(found) < max(1, _LARGE_CHUNK * (found.num_chunks - 1)):
-            found = pa.chunked_array([_one(found)])
+        return pa.chunked_array([_one(found)]) if _is_scattered(found) else found
     except pa.ArrowException as error:
         row = first_failing(column, lambda c: _converted(c, field.dtype))
         why = str(error).rpartition("Invalid: ")[2]
         msg = f"{where}{'' if row is None else f', row {row}'}: column {field}: {why}"
         raise RowError(msg).about(row_index=row, column=field.name) from None
-    if found.null_count and not field.nullable:
-        row = found.is_null().to_numpy().argmax()
-        nan = " (and what pandas calls missing is one: NaN too)" if field.dtype.name == "float64" else ""
-        msg = f"{where}, row {row}: column {field} is NULL: nulls are not allowed here{nan}"
-        raise RowError(msg).about(row_index=int(row), column=field.name)
-    if field.dtype.is_nested or field.dtype.name in _RANGES:
-        first = 0
-        for chunk in found.chunks:
-            _check_range(field, field.dtype, chunk, where, first)
-            first += len(chunk)
-    return found
+
+
+def _is_scattered(column: pa.ChunkedArray) -> bool:
+    """Return whether a column is not in one chunk, or in some large ones."""
+    chunks = column.num_chunks
+    return bool(chunks != 1 and len(column) < max(1, _LARGE_CHUNK * (chunks - 1)))
+
+
+def _refuse_null(field: Field, column: pa.ChunkedArray, where: str) -> NoReturn:
+    row = column.is_null().to_numpy().argmax()
+    nan = " (and what pandas calls missing is one: NaN too)" if field.dtype.name == "float64" else ""
+    msg = f"{where}, row {row}: column {field} is NULL: nulls are not allowed here{nan}"
+    raise RowError(msg).about(row_index=int(row), column=field.name)
 
 
 def _hint_for(given: pa.DataType, wanted: DType) -> str:
@@ -280,12 +319,12 @@ def _check_range(  # noqa: PLR0917 - what is checked, and which of all rows it i
     limits = _RANGES.get(dtype.name)
     if limits is None or len(array) == array.null_count:
         return
-    numbers = array.view(_INT32 if dtype.name == "date" else _INT64)
-    plain = numbers_of(numbers.drop_null() if numbers.null_count else numbers)
-    if limits[0] <= plain.min() and (limits[1] == INT64_LIMIT or plain.max() <= limits[1]):  # there is nothing above
-        return
+    plain = stored(array.drop_null() if array.null_count else array, _DAYS if dtype.name == "date" else _NUMBERS)
+    if limits[0] <= np.minimum.reduce(plain) and (limits[1] == INT64_LIMIT or np.maximum.reduce(plain) <= limits[1]):
+        return  # of 64 bits, there is nothing above that limit
     import pyarrow.compute as pc  # noqa: PLC0415 - slow to import, and only tables need it
 
+    numbers = array.view(_INT32 if dtype.name == "date" else _INT64)
     at = truths_of(pc.or_(pc.less(numbers, limits[0]), pc.greater(numbers, limits[1]))).argmax()
     why = _WHY.get(dtype.name, "the years are 1 to 9999")
     text = numbers[at].as_py() if dtype.name in _WHY else array[at : at + 1].cast(pa.string())[0]
