@@ -210,6 +210,13 @@ def affected(
         begins = begins[np.concatenate(([True], ~touches))]
 
 
+def rows_around(index: OrderIndex, edits: Edits, reach: Reach, by: OrderColumn, dtype: DType) -> tuple[int, int]:
+    """Return from where to where rows are whose bounded frames, or peer groups, edits change."""
+    finder = _Finder(index, edits, reach, by, dtype)
+    low, high = finder.whole_groups(*finder.around(edits, reach))
+    return min(low.tolist()), max(high.tolist())
+
+
 def looked_at(index: OrderIndex, positions: range, reach: Reach, by: OrderColumn, dtype: DType) -> tuple[int, int]:
     """Return from where to where rows at some positions look, these among them; there is a first one."""
     none = Edits(

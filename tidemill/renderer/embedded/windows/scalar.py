@@ -19,7 +19,7 @@ from tidemill.expressions.types import DType
 from tidemill.expressions.windows.bound import AggregateCall, BoundWindowCall, OffsetCall, RankingCall, Windows
 from tidemill.renderer.embedded.kernels.codec import float_code
 from tidemill.renderer.embedded.kernels.updates import NULL, Ints, UpdateArray
-from tidemill.renderer.embedded.windows.affected import Reach, affected
+from tidemill.renderer.embedded.windows.affected import Reach, rows_around
 from tidemill.renderer.embedded.windows.chunks import Changed, Edits
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
 
@@ -45,6 +45,8 @@ class _Seen(NamedTuple):
     """How many rows the partition has."""
     ranked: list[tuple[int, int, int]]
     """The position of each row wanted, that of its first peer, and the peer groups up to it."""
+    groups: int
+    """How many peer groups begin before the end of those wanted."""
 
 
 class _Framed(NamedTuple):
@@ -96,44 +98,54 @@ class Scalar:
         """Return how rows change when edits are made; None where not a few are looked at, or a sum is too large."""
         if len(edits.positions) > ROWS:
             return None
-        reach, size, (before, after) = self._reach, index.size, self._reach.rows
-        positions, copies = edits.positions.tolist(), edits.copies.tolist()
+        reach, size, start, end = self._reach, index.size, edits.positions.item(0), edits.end
+        shift = sum(edits.copies.tolist())
         if not self._has_ranks:  # then the bounds are arithmetic
-            low, high = max(positions[0] - after, 0), min(positions[-1] - min(copies[-1], 0) + before, size)
-            first, end = max(low - before, 0), min(high + after, size)
-        elif positions[-1] - positions[0] > ROWS or (reach.counts_rows and sum(copies) and size - positions[0] > ROWS):
+            before, after = reach.rows
+            return self._between(max(start - after, 0), min(end + before, size), index, edits, shift)
+        if shift and (reach.counts_rows or reach.counts_all):
+            start, end = 0 if reach.counts_all else start, size
+        if end - start > ROWS:
             return None
-        else:
-            runs = affected(index, edits, reach, self._by, self._dtype)
-            low, high, first, end = runs.low.item(0), runs.high.item(-1), runs.first.item(0), runs.end.item(-1)
-        shift = sum(copies)
+        low, high = rows_around(index, edits, reach, self._by, self._dtype)
+        return self._between(min(low, start), max(high, end), index, edits, shift)
+
+    def _between(self, low: int, high: int, index: OrderIndex, edits: Edits, shift: int) -> Changed | None:
+        """Return how rows from one position up to another change; edits, all between them, add ``shift`` rows."""
+        size, (before, after) = index.size, self._reach.rows
+        first, end = max(low - before, 0), min(high + after, size)
+        if self._has_ranks and first < low:
+            first = index.peers_start(np.array([first])).item()
         if 2 * (end - first) + shift > ROWS:
             return None
-        groups = index.groups_before(np.array([first])).item() if reach.counts_groups else 0
-        old = [row for codes in index.slices(first, end) for row in codes.T.tolist()]
-        new = _edited(
-            old, [*zip([position - first for position in positions], edits.rows.T.tolist(), copies, strict=True)]
-        )
-        valued = self._valued(old, range(low - first, high - first), first, groups, size)
-        new_valued = self._valued(new, range(low - first, high - first + shift), first, groups, size + shift)
+        groups = index.groups_before(np.array([first])).item() if self._reach.counts_groups else 0
+        rows = [row for codes in index.slices(first, end) for row in codes.T.tolist()]
+        made = [*zip(edits.positions.tolist(), edits.rows.T.tolist(), edits.copies.tolist(), strict=True)]
+        new_rows = _edited(rows, [(position - first, row, copies) for position, row, copies in made])
+        old = self._seen(rows, range(low - first, high - first), first, groups, size)
+        new = self._seen(new_rows, range(low - first, high - first + shift), first, groups, size + shift)
+        if self._reach.counts_groups and old.groups != new.groups and high < size:
+            return self._between(low, size, index, edits, shift)
+        valued, new_valued = self._valued(old), self._valued(new)
         if valued is None or new_valued is None:
             return None
-        gone, come = _differing(
-            valued, new_valued, [(position - low, n) for position, n in zip(positions, copies, strict=True)]
-        )
+        gone, come = _differing(valued, new_valued, [(position - low, copies) for position, _, copies in made])
         return Changed(self._block([*gone, *come]), len(gone))
 
-    def _valued(self, rows: list[_Row], wanted: range, before: int, groups: int, total: int) -> list[_Row] | None:
-        """Return the rows wanted with the values of calls after their codes; None where a sum is too large.
+    def _seen(self, rows: list[_Row], wanted: range, before: int, groups: int, total: int) -> _Seen:
+        """Return rows with the ranks of those wanted, if calls are ranks.
 
         ``before`` rows and ``groups`` peer groups are before them, of ``total`` rows; the first begins a peer group.
         """
-        ranked = self._ranked(rows[: wanted.stop], before, groups)[wanted.start :] if self._has_ranks else []
-        seen = _Seen(rows, wanted, total, ranked)
+        ranked = self._ranked(rows[: wanted.stop], before, groups) if self._has_ranks else []
+        return _Seen(rows, wanted, total, ranked[wanted.start :], ranked[-1][2] if ranked else groups)
+
+    def _valued(self, seen: _Seen) -> list[_Row] | None:
+        """Return the rows wanted with the values of calls after their codes; None where a sum is too large."""
         values = [call.codes(seen) for call in self._calls]
         if any(_TOO_LARGE in codes for codes in values):
             return None
-        return [[*rows[position], *codes] for position, codes in zip(wanted, zip(*values, strict=True), strict=True)]
+        return [[*seen.rows[i], *codes] for i, codes in zip(seen.wanted, zip(*values, strict=True), strict=True)]
 
     def _ranked(self, rows: list[_Row], before: int, groups: int) -> list[tuple[int, int, int]]:
         found: list[tuple[int, int, int]] = []
