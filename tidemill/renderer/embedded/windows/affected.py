@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import attrs
@@ -32,7 +31,7 @@ from tidemill.expressions.windows.in_order import counts_only_first_values, look
 from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Ints
 from tidemill.renderer.embedded.trace.stored_order import begins_of
 from tidemill.renderer.embedded.windows.chunks import Edits, edited
-from tidemill.renderer.embedded.windows.distances import Far, Ways, ways_of
+from tidemill.renderer.embedded.windows.distances import Far, ways_of
 from tidemill.renderer.embedded.windows.early_stop import EarlyStop, RowOffsets, decisive, non_null_position
 from tidemill.renderer.embedded.windows.frame import plus, prefix_counts
 from tidemill.renderer.embedded.windows.order_index import OrderIndex
@@ -199,7 +198,7 @@ def affected(
         begins = finder.moved(begins, low, high)
     while True:
         last = np.append(begins[1:], len(low)) - 1 if len(begins) > 1 else np.array([len(low) - 1])
-        lows, highs = low.take(begins), high.take(last)
+        lows, highs = (low, high) if len(begins) == len(low) else (low.take(begins), high.take(last))
         run = Runs(begins, lows, highs, *finder.looked_at(begins, last, lows, highs))
         if len(begins) == 1:
             return run
@@ -248,6 +247,8 @@ class _Finder:
         looks = reach.non_null or reach.offsets or (reach.endless is not None and not reach.endless.peers)
         self._whole_groups = whole_groups or (reach.peers and bool(reach.rows != (0, 0) or looks))
         """Whether ranges have to be widened to whole peer groups."""
+        self._ways = ways_of(reach.values, dtype, descending=by.descending) if reach.values else ()
+        """How far frames by value go."""
 
     @property
     def _edited(self) -> int:
@@ -414,11 +415,6 @@ class _Finder:
         np.minimum(least, index.numbers_at(low), out=least, where=has_rows)
         np.maximum(greatest, index.numbers_at(high - 1), out=greatest, where=has_rows)
         return least, greatest
-
-    @cached_property
-    def _ways(self) -> list[Ways]:
-        """How far frames by value go."""
-        return ways_of(self._reach.values, self._dtype, descending=self._by.descending)
 
     # -- the partition -------------------------------------------------------------------------------------------------
 

@@ -268,7 +268,8 @@ class _BeforeAndAfter:
             pieces(numbers[:before], Edits(edits.positions, numbers[before:], edits.copies))
         )
         """For each row after the edits, the old row it is; or, numbered after these, the edit that inserts it."""
-        self._gone = [position + i for position, copies in edits.items() for i in range(-copies)]
+        gone = [position + i for position, copies in edits.items() for i in range(-copies)]
+        self._gone: Ints = np.array(gone, np.int64)
         """The old rows that edits take out."""
 
     def __len__(self) -> int:
@@ -289,20 +290,14 @@ class _BeforeAndAfter:
         if evaluated is not None:
             differs &= evaluated[before:]
         differs |= after >= before
-        changes = np.zeros(len(self), np.bool_)
-        changes[before:] = differs
-        changes[self._gone] = True
-        old = after.compress(differs)
-        changes[old.compress(old < before)] = True
-        positions = changes.nonzero()[0]
-        gone = int(positions.searchsorted(before))
-        source = positions.copy()
-        source[gone:] = after.take(positions[gone:] - before)
-        rows = np.empty((len(kept) + len(values) + 2, len(positions)), np.int64)
-        codes = self._codes.take(source, axis=1)
+        come = differs.nonzero()[0]
+        source = after.take(come)
+        gone = np.concatenate((source.compress(source < before), self._gone))
+        rows = np.empty((len(kept) + len(values) + 2, len(gone) + len(come)), np.int64)
+        codes = self._codes.take(np.concatenate((gone, source)), axis=1)
         codes.take(kept, axis=0, out=rows[: len(kept)], mode="clip")
-        values.take(positions, axis=1, out=rows[len(kept) : -2], mode="clip")
-        return Changed(rows, gone)
+        values.take(np.concatenate((gone, come + before)), axis=1, out=rows[len(kept) : -2], mode="clip")
+        return Changed(rows, len(gone))
 
 
 def _moved(batch: Sequence[_RunsOfPartition]) -> Edits:
