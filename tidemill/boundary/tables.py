@@ -310,14 +310,16 @@ def _check_range(  # noqa: PLR0917 - what is checked, and which of all rows it i
 
     Of a list's values ``rows`` says in which row each is, from there on.
     """
-    if dtype.element is not None:
-        values, lengths = list_parts(array)
-        of_list = np.arange(len(array)).repeat(lengths)
-        _check_range(field, dtype.element, values, where, first, of_list if rows is None else rows[of_list])
-    for (_, of), values in zip(dtype.fields, array.flatten() if dtype.fields else (), strict=True):
-        _check_range(field, of, values, where, first, rows)
     limits = _RANGES.get(dtype.name)
-    if limits is None or len(array) == array.null_count:
+    if limits is None:
+        if dtype.element is not None:
+            values, lengths = list_parts(array)
+            of_list = np.arange(len(array)).repeat(lengths)
+            _check_range(field, dtype.element, values, where, first, of_list if rows is None else rows[of_list])
+        for (_, of), values in zip(dtype.fields, array.flatten() if dtype.fields else (), strict=True):
+            _check_range(field, of, values, where, first, rows)
+        return
+    if len(array) == array.null_count:
         return
     plain = stored(array.drop_null() if array.null_count else array, _DAYS if dtype.name == "date" else _NUMBERS)
     if limits[0] <= np.minimum.reduce(plain) and (limits[1] == INT64_LIMIT or np.maximum.reduce(plain) <= limits[1]):
