@@ -1,5 +1,7 @@
 """A session: what statements come to, that what fails leaves no trace, and that a database says the same."""
 
+import datetime as dt
+
 import duckdb
 import pyarrow.parquet as pq
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from support.running import examples
 
 from tidemill.errors import RowError, SqlError, StateError, TidemillError
+from tidemill.shell import once
 from tidemill.shell.session import SqlSession
 
 SHOP = """
@@ -46,6 +49,51 @@ def test_a_query_is_of_this_moment(shop):
     assert rows(shop, "SELECT item, total FROM totals") == [("tea", 9)]
     said(shop, "DELETE FROM sales WHERE id = 1")
     assert rows(shop, "SELECT t.total, l.id FROM totals t JOIN large l USING (item)") == [(5, 2)]
+
+
+@pytest.mark.parametrize("dialect", ["spark", "postgres", "duckdb", "materialize", "risingwave"])
+def test_the_present_time_in_a_query_is_the_clock_s(dialect, monkeypatch):
+    moment = dt.datetime(2026, 3, 1, 12, 30, 0, 5)
+    monkeypatch.setattr(once, "_present", lambda: moment)
+    session = SqlSession(dialect)
+    said(session, "CREATE TABLE t (id BIGINT PRIMARY KEY, ts TIMESTAMP)")
+    said(session, "INSERT INTO t VALUES (1, now()), (2, TIMESTAMP '2026-02-28 12:00:00')")
+    assert rows(session, "SELECT now(), current_timestamp AS c, current_date AS d") == [(moment, moment, moment.date())]
+    recent = "SELECT id, ts < now() FROM t WHERE ts > now() - INTERVAL '1 day' AND date '2026-03-02' > current_date"
+    assert rows(session, recent) == [(1, False)]
+    assert rows(session, "SELECT max(n) FROM (SELECT now() AS n FROM t GROUP BY now()) s ORDER BY 1") == [(moment,)]
+    said(session, "UPDATE t SET ts = now() - INTERVAL '1 hour' WHERE id = 2")
+    assert rows(session, "SELECT ts FROM t WHERE id = 2") == [(moment - dt.timedelta(hours=1),)]
+    with pytest.raises(SqlError, match="not supported"):
+        said(session, "CREATE VIEW v AS SELECT now() AS n FROM t")
+    said(session, "CREATE TABLE now (t TIMESTAMP NOT NULL); INSERT INTO now VALUES (TIMESTAMP '2026-03-01 12:00:00')")
+    assert rows(session, "SELECT id FROM t WHERE ts > now()") == [(1,)]  # the table's, as views have it
+    said(session, "CREATE VIEW w AS SELECT id FROM t WHERE ts > now()")
+    assert rows(session, "SELECT id FROM w") == [(1,)]
+    with pytest.raises(SqlError, match="w"):
+        said(session, "DROP TABLE now")
+    with pytest.raises(SqlError, match="not supported"):
+        said(session, "SELECT now()")
+    session.close()
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb", "materialize"])
+def test_an_age_is_that_of_today(dialect, monkeypatch):
+    monkeypatch.setattr(once, "_present", lambda: dt.datetime(2026, 3, 1, 12, 30))
+    session = SqlSession(dialect)
+    assert rows(session, "SELECT age(TIMESTAMP '2025-01-30 06:00:00') AS a") == [((13, 1, 18 * 3_600_000_000),)]
+    assert rows(session, "SELECT age(TIMESTAMP '2026-03-01') < INTERVAL '1 day' AS young") == [(True,)]
+    with pytest.raises(SqlError, match="compare with now"):
+        said(session, "CREATE TABLE t (ts TIMESTAMP); CREATE VIEW v AS SELECT age(ts) AS a FROM t")
+    session.close()
+
+
+def test_errors_of_the_present_time_point_to_it():
+    session = SqlSession()
+    with pytest.raises(SqlError, match=r"line 1, column 8") as error:
+        said(session, "SELECT 1 + now()")
+    assert "now()" in str(error.value)
+    session.close()
 
 
 def test_pivots_are_queries():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +16,7 @@ from tidemill.collections.collection import Collection
 from tidemill.expressions.schema import Schema
 from tidemill.expressions.sort_keys import SortKey
 from tidemill.flow import Dataflow
-from tidemill.sql.script import in_order
+from tidemill.sql.script import in_order, sql
 
 
 @attrs.frozen
@@ -33,13 +34,14 @@ def collected(
 ) -> Rows:
     """Return what a query gives for these contents; ``finish`` adds operators to it."""
     flow = Dataflow("query")
-    return _result(flow, finish(flow.sql(text, dialect, tables=_views(flow, dialect, tables))), tables)
+    made: Any = sql(flow, text, dialect, _views(flow, dialect, tables), _present())
+    return _result(flow, finish(made), tables)
 
 
 def selected(text: str, dialect: str, tables: Mapping[str, Table]) -> Rows:
     """Return a query's rows, in the order that it asks for."""
     flow = Dataflow("query")
-    rows, keys = in_order(flow, text, dialect, _views(flow, dialect, tables))
+    rows, keys = in_order(flow, text, dialect, _views(flow, dialect, tables), _present())
     found = _result(flow, rows, tables)
     if not keys:
         return found
@@ -49,6 +51,11 @@ def selected(text: str, dialect: str, tables: Mapping[str, Table]) -> Rows:
         order = _sorted(order, table.column(place).to_pylist(), key)
     kept = table.select(list(range(width))).take(pa.array(order, pa.int64()))
     return Rows(Schema(found.schema.fields[:width]), kept, np.ones(len(order), np.int64), None, is_sorted=True)
+
+
+def _present() -> dt.datetime:
+    """Return the present time in UTC, as timestamps without a zone are read."""
+    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
 
 
 def _views(flow: Dataflow, dialect: str, tables: Mapping[str, Table]) -> dict[str, Collection]:

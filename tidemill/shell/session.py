@@ -21,6 +21,7 @@ from tidemill.shell.changes import RowChange, Target, counted, deleted, inserted
 from tidemill.shell.files import copied, save, saved_rows, saved_script
 from tidemill.shell.once import Table, collected, selected
 from tidemill.shell.text import Words, statements
+from tidemill.sql.clocks import NOW, reads_present
 from tidemill.sql.dialects import Dialect, dialect_named
 from tidemill.sql.syntax import parse
 
@@ -204,14 +205,15 @@ class SqlSession:
             before.close()
 
     def _reads(self, text: str) -> frozenset[str]:
-        """Return what the names of tables in a text are found by, names of WITH among them."""
+        """Return what the names of tables in a text are found by, names of WITH among them; of its clock, too."""
         _, trees = parse(text, self.dialect_name)
+        clock = [NOW] if any(map(reads_present, trees)) else []
         names = (
             ".".join(self.dialect.written(part) for part in table.parts)
             for tree in trees
             for table in tree.find_all(exp.Table)
         )
-        return frozenset(map(self.dialect.key_of, names))
+        return frozenset(map(self.dialect.key_of, (*names, *clock)))
 
     def _key(self, written: str) -> str:
         """Return what a name as it is written is found by."""

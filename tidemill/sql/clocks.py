@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -37,6 +38,29 @@ class Bounds:
     is_logical: bool
     begins: list[Expr] = attrs.field(factory=list)
     ends: list[Expr] = attrs.field(factory=list)
+
+
+def reads_present(query: exp.Expression) -> bool:
+    """Return whether a query or statement asks for the present time."""
+    return any(_present(node) in (DATE, TIMESTAMP) for node in query.find_all(exp.Expression))
+
+
+def fix(query: exp.Expression, present: dt.datetime) -> None:
+    """Write the present time for all calls of it in a query that is asked once; ages of one moment are those today."""
+    for node in [*query.find_all(exp.Expression)]:
+        is_age = isinstance(node, exp.Anonymous) and node.name.lower() == "age" and len(node.expressions) == 1
+        dtype = DATE if is_age else _present(node)
+        if dtype not in (DATE, TIMESTAMP):
+            continue
+        kind = exp.DataType.Type.DATE if dtype == DATE else exp.DataType.Type.TIMESTAMPNTZ
+        text = exp.Literal.string(str(present.date() if dtype == DATE else present))
+        written = exp.Cast(this=text, to=exp.DataType(this=kind))
+        for one in (written, text):
+            one.meta.update(node.meta)
+        if is_age:
+            node.set("expressions", [written, *node.expressions])
+        else:
+            node.replace(written)
 
 
 def split(condition: exp.Expression) -> tuple[list[exp.Expression], list[exp.Expression]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,7 @@ from tidemill.expressions.expr import Alias, Column, Expr, col
 from tidemill.expressions.recursion_guard import recursion_guard
 from tidemill.expressions.schema import Field, Schema, unused_name
 from tidemill.expressions.sort_keys import SortKey
+from tidemill.sql import clocks
 from tidemill.sql.costs import cost
 from tidemill.sql.describe import described, written
 from tidemill.sql.dialects import Dialect, dialect_named
@@ -42,19 +44,26 @@ _TOO_DEEP: Final = "the text is nested too deeply"
 
 
 def sql(
-    flow: Building, text: str, dialect: str = "spark", tables: Mapping[str, Collection] | None = None
+    flow: Building,
+    text: str,
+    dialect: str = "spark",
+    tables: Mapping[str, Collection] | None = None,
+    present: dt.datetime | None = None,
 ) -> Collection | dict[str, Collection]:
-    """Return a query's collection, or the views of a script by name; see ``Dataflow.sql``."""
+    """Return a query's collection, or the views of a script by name; see ``Dataflow.sql``.
+
+    ``present`` is the time in UTC of a query that is asked once.
+    """
     with _all_or_nothing(flow):
-        return _Script(flow, text, dialect_named(dialect), tables or {}).made()
+        return _Script(flow, text, dialect_named(dialect), tables or {}, present).made()
 
 
 def in_order(
-    flow: Building, text: str, dialect: str, tables: Mapping[str, Collection]
+    flow: Building, text: str, dialect: str, tables: Mapping[str, Collection], present: dt.datetime
 ) -> tuple[Collection, list[SortKey]]:
     """Return a query's collection, what ORDER BY says of each row in columns behind its own, and how these sort."""
     with _all_or_nothing(flow):
-        script = _Script(flow, text, dialect_named(dialect), tables)
+        script = _Script(flow, text, dialect_named(dialect), tables, present)
         script.order = []
         made: Any = script.made()
         return made, script.order
@@ -121,7 +130,14 @@ def graph_tables(flow: Building) -> dict[str, Collection]:
 class _Script:
     """One text that is being made into collections."""
 
-    def __init__(self, flow: Building, text: str, dialect: Dialect, tables: Mapping[str, Collection]) -> None:
+    def __init__(
+        self,
+        flow: Building,
+        text: str,
+        dialect: Dialect,
+        tables: Mapping[str, Collection],
+        present: dt.datetime | None = None,
+    ) -> None:
         self.flow = flow
         self.dialect = dialect
         self.source, self.statements = _parsed(text, dialect.name)
@@ -136,6 +152,9 @@ class _Script:
             self.add(name, collection)
         for name, collection in tables.items():
             self.add(name, own(flow, collection, f"tables[{name!r}]"))
+        if present is not None and dialect.key_of(clocks.NOW) not in self.environment:
+            for statement in self.statements:
+                clocks.fix(statement, present)
 
     def add(self, name: str, collection: Collection) -> None:
         """Let a name mean a collection from here on."""
