@@ -118,6 +118,21 @@ def test_a_change_is_worked_out_in_order(in_order):
         assert list(run.changes("y")) == list(reference.changes("y"))
 
 
+def test_a_copy_that_goes_leaves_its_value_to_the_next(small_is_large, monkeypatch):
+    monkeypatch.setattr(scalar, "ROWS", -1)
+    flow = tm.Dataflow()
+    rows = flow.input("x", {"k": "int64", "t": "int64"})
+    flow.output("y", rows.with_columns(n=tm.row_number().over(tm.Window.partition_by("k").order_by("t"))))
+    with flow.start() as run:
+        run.insert("x", [(0, 0), (0, 0), (0, 1), (0, 2)])
+        run.advance()
+        run.changes("y")
+        run.delete("x", [(0, 0)])
+        run.advance()
+        found = sorted((row, count) for row, _, count in run.changes("y"))
+    assert found == [((0, 0, 2), -1), ((0, 1, 2), 1), ((0, 1, 3), -1), ((0, 2, 3), 1), ((0, 2, 4), -1)]
+
+
 def test_a_small_change_in_a_large_partition_looks_at_few_rows(in_order, looked_at):
     flow = tm.Dataflow()
     rows = flow.input("x", TXY)

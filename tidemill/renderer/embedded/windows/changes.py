@@ -293,6 +293,8 @@ class _BeforeAndAfter:
         come = differs.nonzero()[0]
         source = after.take(come)
         gone = np.concatenate((source.compress(source < before), self._gone))
+        if len(self._gone):
+            gone.sort()  # so copies of a row stay adjacent, which is where equal updates are looked for
         rows = np.empty((len(kept) + len(values) + 2, len(gone) + len(come)), np.int64)
         codes = self._codes.take(np.concatenate((gone, source)), axis=1)
         codes.take(kept, axis=0, out=rows[: len(kept)], mode="clip")
