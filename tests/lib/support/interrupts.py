@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _weakrefset
 import contextlib
+import gc
 import opcode
 import signal
 import sys
@@ -50,9 +51,10 @@ def _is_looked_at(frame: FrameType) -> bool:
 
 
 def _is_finalizing(frame: FrameType | None) -> bool:
-    """Return whether Python lets go of an object, where it has nobody to raise anything to."""
+    """Return whether Python lets go of an object, or tells that it does, where it has nobody to raise anything to."""
+    told = {getattr(callback, "__code__", None) for callback in gc.callbacks}  # Hypothesis counts the collector's time
     while frame is not None:
-        if frame.f_code.co_name == "__del__" or frame.f_code.co_filename in _FINALIZERS:
+        if frame.f_code.co_name == "__del__" or frame.f_code.co_filename in _FINALIZERS or frame.f_code in told:
             return True
         frame = frame.f_back
     return False

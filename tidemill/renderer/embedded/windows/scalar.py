@@ -29,6 +29,8 @@ _TOO_LARGE: Final = -(2**64)
 """Stands for a sum that has no code."""
 
 _Row: TypeAlias = list[int]
+_Edit: TypeAlias = tuple[int, _Row, int]
+"""A position, a row and how many copies of it come, or go."""
 _Code: TypeAlias = Callable[[Sequence[int]], int]
 """Finds the code of an aggregate of a frame's values, which are whole numbers."""
 _Rank: TypeAlias = Callable[[int, int, int, int], int]
@@ -98,19 +100,20 @@ class Scalar:
         """Return how rows change when edits are made; None where not a few are looked at, or a sum is too large."""
         if len(edits.positions) > ROWS:
             return None
-        reach, size, start, end = self._reach, index.size, edits.positions.item(0), edits.end
-        shift = sum(edits.copies.tolist())
+        reach, size, positions, copies = self._reach, index.size, edits.positions.tolist(), edits.copies.tolist()
+        start, end, shift = positions[0], positions[-1] - min(copies[-1], 0), sum(copies)
+        made = [*zip(positions, edits.rows.T.tolist(), copies, strict=True)]
         if not self._has_ranks:  # then the bounds are arithmetic
             before, after = reach.rows
-            return self._between(max(start - after, 0), min(end + before, size), index, edits, shift)
+            return self._between(max(start - after, 0), min(end + before, size), index, made, shift)
         if shift and (reach.counts_rows or reach.counts_all):
             start, end = 0 if reach.counts_all else start, size
         if end - start > ROWS:
             return None
         low, high = rows_around(index, edits, reach, self._by, self._dtype)
-        return self._between(min(low, start), max(high, end), index, edits, shift)
+        return self._between(min(low, start), max(high, end), index, made, shift)
 
-    def _between(self, low: int, high: int, index: OrderIndex, edits: Edits, shift: int) -> Changed | None:
+    def _between(self, low: int, high: int, index: OrderIndex, edits: Sequence[_Edit], shift: int) -> Changed | None:
         """Return how rows from one position up to another change; edits, all between them, add ``shift`` rows."""
         size, (before, after) = index.size, self._reach.rows
         first, end = max(low - before, 0), min(high + after, size)
@@ -120,8 +123,7 @@ class Scalar:
             return None
         groups = index.groups_before(np.array([first])).item() if self._reach.counts_groups else 0
         rows = [row for codes in index.slices(first, end) for row in codes.T.tolist()]
-        made = [*zip(edits.positions.tolist(), edits.rows.T.tolist(), edits.copies.tolist(), strict=True)]
-        new_rows = _edited(rows, [(position - first, row, copies) for position, row, copies in made])
+        new_rows = _edited(rows, [(position - first, row, copies) for position, row, copies in edits])
         old = self._seen(rows, range(low - first, high - first), first, groups, size)
         new = self._seen(new_rows, range(low - first, high - first + shift), first, groups, size + shift)
         if self._reach.counts_groups and old.groups != new.groups and high < size:
@@ -129,7 +131,7 @@ class Scalar:
         valued, new_valued = self._valued(old), self._valued(new)
         if valued is None or new_valued is None:
             return None
-        gone, come = _differing(valued, new_valued, [(position - low, copies) for position, _, copies in made])
+        gone, come = _differing(valued, new_valued, [(position - low, copies) for position, _, copies in edits])
         return Changed(self._block([*gone, *come]), len(gone))
 
     def _seen(self, rows: list[_Row], wanted: range, before: int, groups: int, total: int) -> _Seen:
@@ -164,7 +166,7 @@ class Scalar:
         return found
 
 
-def _edited(rows: list[_Row], edits: Sequence[tuple[int, _Row, int]]) -> list[_Row]:
+def _edited(rows: list[_Row], edits: Sequence[_Edit]) -> list[_Row]:
     """Return rows with edits made at positions among them."""
     found: list[_Row] = []
     done = 0
