@@ -199,6 +199,53 @@ def test_a_table_that_is_gone_or_made_otherwise_is_written_whole(tmp_path, table
         ]
 
 
+def steps(table):
+    """Return which refresh is noted of each table."""
+    with table._transaction() as connection:
+        return dict(connection.execute(f"SELECT name, refresh FROM {table._steps}").fetchall())
+
+
+@pytest.mark.parametrize("written", [0, 1, 2, 3])
+def test_the_tables_of_a_database_are_all_brought_up_to_a_refresh_or_none(tmp_path, table, monkeypatch, written):
+    shop = Shop(tmp_path, table)
+    shop.put(*((i, "north", i) for i in range(8)))
+    note, notes = DatabaseTable._note, itertools.count()
+
+    def noted(*given):
+        if next(notes) == written:
+            raise Cut
+        note(*given)
+
+    with shop.views() as views:
+        views.refresh()
+        before = shop.found()
+        shop.put((3, "south", 9), (20, "west", 5))
+        with monkeypatch.context() as cutting, pytest.raises(Cut):
+            cutting.setattr(DatabaseTable, "_note", noted)
+            cutting.setattr(RefreshJournal, "done", noted)
+            views.refresh()
+        assert shop.found() == (shop.expected() if written == 3 else before)
+        assert steps(table("rows")) == dict.fromkeys(before, 2 if written == 3 else 1)
+        assert {w.way == "again" for w in views.refresh().views.values()} == {written == 3}
+        assert shop.found() == shop.expected()
+        assert steps(table("rows")) == dict.fromkeys(before, 2)
+
+
+def test_an_error_at_one_table_names_it_and_leaves_the_others_of_its_database(tmp_path, table):
+    shop = Shop(tmp_path, table)
+    shop.put((1, "north", 1), (2, "south", 7))
+    with shop.views() as views:
+        views.refresh()
+        sums = table("sums")().to_pylist()
+        run_sql(table("rows"), "ALTER TABLE {} DROP COLUMN amount")
+        shop.put((1, "north", 3))
+        with pytest.raises(ViewError, match=r"rows'\): .*amount"):
+            views.refresh()
+        assert table("sums")().to_pylist() == sums
+        views.refresh(full=["rows"])
+        assert shop.found() == shop.expected()
+
+
 @pytest.mark.parametrize("write", ["merge", "changelog"])
 def test_a_table_that_two_jobs_write_holds_what_the_last_one_does(tmp_path, table, write):
     def refreshed(state, amount):
@@ -289,8 +336,11 @@ def test_a_file_of_duckdb_that_is_not_one_is_refused(tmp_path):
 
 
 def test_the_fixed_costs_of_a_refresh_do_not_grow_with_its_views(tmp_path, monkeypatch):
-    """A file of DuckDB is opened once, to see what is in it and to write to it; what is declared is digested once."""
-    connect, seen = duckdb.connect, {"opened": 0, "open": 0, "digests": 0}
+    """A file of DuckDB is opened once, and has one connection to see what is in it and one to write to it.
+
+    What is declared is digested once.
+    """
+    connect, seen = duckdb.connect, {"opened": 0, "open": 0, "connections": 0, "digests": 0}
 
     class Counted:
         def __init__(self, path):
@@ -298,6 +348,7 @@ def test_the_fixed_costs_of_a_refresh_do_not_grow_with_its_views(tmp_path, monke
 
         def __enter__(self):
             seen["opened"] += seen["open"] == 0
+            seen["connections"] += 1
             seen["open"] += 1
             return self.connection.__enter__()
 
@@ -317,10 +368,10 @@ def test_the_fixed_costs_of_a_refresh_do_not_grow_with_its_views(tmp_path, monke
         monkeypatch.setattr("tidemill.views.views.digest_of", digest)
         shop.put((1, "north", 9))
         assert [w.changed for w in views.refresh().views.values()] == [2, 2, 2]
-        assert seen == {"opened": 1, "open": 0, "digests": 0}
+        assert seen == {"opened": 1, "open": 0, "connections": 4, "digests": 0}  # two of these keep it open
     with shop.views() as views:
         views.refresh()
-        assert seen == {"opened": 2, "open": 0, "digests": 1}
+        assert seen == {"opened": 2, "open": 0, "connections": 6, "digests": 1}
 
 
 def test_a_database_of_duckdb_in_memory_is_refused():

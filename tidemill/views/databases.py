@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import abc
+import contextlib
+import copy
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -26,6 +28,8 @@ class DatabaseTable(Sink):
     listing = "information_schema.columns", "table_schema", "ordinal_position"
     """What lists the columns of all tables, and what it calls their schema and their place."""
     keeps_logs = False  # a note is gone where somebody else wrote, and theirs is another log
+    connection: Any = None
+    """The connection of the transaction that it is in with others."""
 
     def __init__(self, table: str) -> None:
         *schema, self._name = table.split(".")
@@ -35,8 +39,12 @@ class DatabaseTable(Sink):
     # -- what each database does in its own way -----------------------------------------------------------------------
 
     @abc.abstractmethod
-    def _transaction(self) -> AbstractContextManager[Any]:
-        """Return a connection in a transaction, which is committed at the end, or rolled back at an error."""
+    def _begun(self) -> AbstractContextManager[Any]:
+        """Return a connection in a new transaction, which is committed at the end, or rolled back at an error."""
+
+    @abc.abstractmethod
+    def _errors(self) -> AbstractContextManager[None]:
+        """Make the library's errors `ViewError`, which says of which table they are."""
 
     @abc.abstractmethod
     def _fetch(self, connection: Any, query: str) -> pa.Table:
@@ -60,6 +68,24 @@ class DatabaseTable(Sink):
         """Have rows be found by a key."""
 
     # -- what all do --------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def together(self, sinks: Sequence[Sink]) -> Iterator[Sequence[Sink]]:
+        tables: list[Any] = [copy.copy(sink) for sink in sinks]
+        with self._errors(), self._begun() as connection:
+            for table in tables:
+                table.connection = connection
+            yield tables
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """Give the connection of the transaction that it is in, or of one of its own."""
+        with self._errors():
+            if self.connection is not None:
+                yield self.connection
+                return
+            with self._begun() as connection:
+                yield connection
 
     def __call__(self) -> pa.Table:
         """Return what is in it now: so it can be given to `snapshot`."""

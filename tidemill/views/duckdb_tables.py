@@ -29,6 +29,9 @@ class _DuckDB(DatabaseTable):
     def __repr__(self) -> str:
         return f"duckdb({self._path!r}, {self._said!r})"
 
+    def shared(self) -> str:
+        return f"duckdb({self._path!r})"
+
     @contextlib.contextmanager
     def at_hand(self) -> Iterator[Any]:
         """Keep the file open: opening takes 50 ms, another connection 0.6 ms, and what was put is merged once."""
@@ -38,8 +41,8 @@ class _DuckDB(DatabaseTable):
             yield connection
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[Any]:
-        with self._errors(), self.at_hand() as connection:
+    def _begun(self) -> Iterator[Any]:
+        with self.at_hand() as connection:
             connection.execute("BEGIN")
             yield connection
             connection.execute("COMMIT")  # an error closes it, which rolls back
@@ -82,7 +85,8 @@ def duckdb(path: str | os.PathLike[str], table: str) -> DatabaseTable:
     """Return a table in a file of DuckDB for `Views`, as a sink, or as a source in ``tm.snapshot(tm.duckdb(...))``.
 
     As a sink its rows and the refresh's number, in the table ``tidemill_refreshes`` beside it, are put in one
-    transaction. Merging costs what changed. That somebody else wrote to it is noticed where keys that changed are not
-    there as they should. ``table`` may be ``"schema.name"``. Needs: ``pip install 'tidemill[duckdb]'``.
+    transaction, with those of all views in the file. Merging costs what changed. That somebody else wrote to it is
+    noticed where keys that changed are not there as they should. ``table`` may be ``"schema.name"``. Needs:
+    ``pip install 'tidemill[duckdb]'``.
     """
     return _DuckDB(path, table)

@@ -38,7 +38,7 @@ _READ: Final = {
 """What types are in Arrow, beside numeric."""
 
 
-class _Postgres(PostgresFeed, DatabaseTable):
+class _Postgres(DatabaseTable, PostgresFeed):
     """A table of PostgreSQL: see `postgres`."""
 
     def __init__(self, conninfo: str, table: str) -> None:
@@ -49,14 +49,20 @@ class _Postgres(PostgresFeed, DatabaseTable):
     def __repr__(self) -> str:
         return f"postgres({self._where!r}, {self._said!r})"
 
+    def shared(self) -> str:
+        return f"postgres({self._where!r})"
+
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[Any]:
-        library = library_of("psycopg", "postgres")
+    def _begun(self) -> Iterator[Any]:
+        with library_of("psycopg", "postgres").connect(self._conninfo) as connection:
+            connection.execute(_SESSION)  # not as options, which the user may have given
+            yield connection
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
         try:
-            with library.connect(self._conninfo) as connection:
-                connection.execute(_SESSION)  # not as options, which the user may have given
-                yield connection
-        except library.Error as error:
+            yield
+        except library_of("psycopg", "postgres").Error as error:
             msg = f"{self}: {error}"
             raise ViewError(msg) from error
 
@@ -148,9 +154,9 @@ def postgres(conninfo: str, table: str) -> _Postgres:
     settings, ``tm.snapshot(tm.postgres(...))`` compares all of it.
 
     As a sink its rows and the refresh's number, in the table ``tidemill_refreshes`` beside it, are put in one
-    transaction. Merging costs what changed, by an index on the key, which is made where there is none. That somebody
-    else wrote to it is noticed where keys that changed are not there as they should. ``conninfo`` is what ``psycopg``
-    takes (passwords are not written down anywhere), ``table`` may be ``"schema.name"``. Needs:
-    ``pip install 'tidemill[postgres]'``.
+    transaction, with those of all views in the database. Merging costs what changed, by an index on the key, which is
+    made where there is none. That somebody else wrote to it is noticed where keys that changed are not there as they
+    should. ``conninfo`` is what ``psycopg`` takes (passwords are not written down anywhere),
+    ``table`` may be ``"schema.name"``. Needs: ``pip install 'tidemill[postgres]'``.
     """
     return _Postgres(conninfo, table)

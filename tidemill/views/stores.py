@@ -88,9 +88,17 @@ class Sink(abc.ABC):
     def overwrite(self, rows: pa.Table, owner: str, number: int) -> None:
         """Put these rows in the place of all, with the number of the refresh, both or neither."""
 
+    def shared(self) -> str:
+        """Return what tells its database from others: the sinks of one are written in one transaction."""
+        return repr(self)
+
     def at_hand(self) -> contextlib.AbstractContextManager[Any]:
-        """Keep open what several calls in turn need, of this sink and of others of its database."""
+        """Keep open what several transactions in turn need."""
         return contextlib.nullcontext()
+
+    def together(self, sinks: Sequence[Sink]) -> contextlib.AbstractContextManager[Sequence[Sink]]:
+        """Return sinks of this one's database as they are in one transaction, of which all is done or nothing."""
+        return contextlib.nullcontext(sinks)
 
     def merge(self, changes: pa.Table, key: Sequence[str], owner: str, number: int) -> None:
         """Take rows, one of a key, with the number, both or neither. ``_change`` is insert, update, or delete."""

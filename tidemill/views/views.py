@@ -27,7 +27,7 @@ from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.subscriptions import Subscription, ack_together
 from tidemill.views.journal import Refresh, RefreshJournal, digest_of
 from tidemill.views.stores import Sink, Source, plain, without_zones
-from tidemill.views.writing import DIFF, TIME, DeclaredView, Due, Way, net, write
+from tidemill.views.writing import DIFF, TIME, DeclaredView, Due, Way, net, together, write
 
 _Before: TypeAlias = tuple[Refresh | None, Mapping[str, Any] | None]
 """The last refresh that is done, and the one under way."""
@@ -240,14 +240,17 @@ class Views:
                 self._deliver(run, plan, versions, read)
             self._require_unique(run, plan)
             written = {}
-            for view in self._views.values():
-                is_asked = view.name in anew
-                is_again = plan["declared"] == declared and not is_asked
-                changes, is_whole = _changes(view, self._readers[view.name], done)
-                contents = functools.cache(functools.partial(_contents, run, view.name))
-                to_whom = number, self._journal.name(), reached.get(view.name)
-                due = Due(*to_whom, changes, contents, is_whole, is_asked, is_again)
-                written[view.name] = write(view, due, None if last is None else last.views.get(view.name))
+            for views in self._by_database():
+                with together(views) as shared:
+                    for view in shared:
+                        is_asked = view.name in anew
+                        is_again = plan["declared"] == declared and not is_asked
+                        changes, is_whole = _changes(view, self._readers[view.name], done)
+                        contents = functools.cache(functools.partial(_contents, run, view.name))
+                        to_whom = number, self._journal.name(), reached.get(view.name)
+                        due = Due(*to_whom, changes, contents, is_whole, is_asked, is_again)
+                        written[view.name] = write(view, due, None if last is None else last.views.get(view.name))
+            written = {name: written[name] for name in self._views}
             seconds, at = time.perf_counter() - began, dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
             epochs = [frontier.elements[0][0] for name in self._sources if (frontier := run.frontier(name)).elements]
             epoch = min(epochs, default=0)
@@ -329,15 +332,26 @@ class Views:
     def _reached(self) -> dict[str, int | None]:
         """Return for each view that is written which refresh wrote it last."""
         owner = self._journal.name()
+        reached: dict[str, int | None] = {}
         with self._sinks_at_hand():
-            return {n: v.to.refresh(f"{owner}:{n}") for n, v in self._views.items() if v.to is not None}
+            for views in self._by_database():
+                with together(views) as shared:
+                    reached |= {v.name: v.to.refresh(f"{owner}:{v.name}") for v in shared if v.to is not None}
+        return reached
+
+    def _by_database(self) -> list[list[DeclaredView]]:
+        """Return the views, those together whose tables are written in one transaction."""
+        found: dict[Any, list[DeclaredView]] = {}
+        for view in self._views.values():
+            found.setdefault((view.name,) if view.to is None else view.to.shared(), []).append(view)
+        return [*found.values()]
 
     @contextlib.contextmanager
     def _sinks_at_hand(self) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
-            for view in self._views.values():
-                if view.to is not None:
-                    stack.enter_context(view.to.at_hand())
+            for first, *_ in self._by_database():
+                if first.to is not None:
+                    stack.enter_context(first.to.at_hand())
             yield
 
     def _open(self, name: str) -> Run:

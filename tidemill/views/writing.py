@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -116,6 +117,17 @@ class Due:
     """Whether somebody asks for the table to be written anew."""
     is_again: bool
     """Whether a sink that is there already has what it should: it was planned so, and nobody asks for it anew."""
+
+
+@contextlib.contextmanager
+def together(views: Sequence[DeclaredView]) -> Iterator[Sequence[DeclaredView]]:
+    """Give views, whose sinks are of one database, with these as they are in one transaction."""
+    sinks = [view.to for view in views if view.to is not None]
+    if not sinks:
+        yield views
+        return
+    with sinks[0].together(sinks) as shared:
+        yield [attrs.evolve(view, to=sink) for view, sink in zip(views, shared, strict=True)]
 
 
 def write(view: DeclaredView, due: Due, was: Written | None) -> Written:

@@ -2,7 +2,8 @@
 
 A process writes so many versions of a Delta table, with a refresh after each, and is sent SIGKILL at random moments and
 started again. In the end all tables have to hold what is computed from all versions at once: of Delta, one merged and one
-a changelog, in which a row written twice would show; of DuckDB, merged; a file, overwritten; files, a changelog; with
+a changelog, in which a row written twice would show; two of one database of DuckDB, merged, which have to be of one
+refresh whenever it was killed; a file, overwritten; files, a changelog; with
 ``--postgres "host=..."`` also one of PostgreSQL, merged.
 """
 
@@ -16,6 +17,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -38,6 +40,7 @@ def declared(folder: Path, postgres: str | None) -> tm.Views:
     views.view("merged", sums, to=tm.delta(folder / "merged"), key="region", write="merge")
     views.view("whole", sums, to=tm.files(folder / "whole.parquet"))
     views.view("database", sums, to=tm.duckdb(folder / "views.duckdb", "sums"), key="region", write="merge")
+    views.view("beside", rows, to=tm.duckdb(folder / "views.duckdb", "rows"), key="id", write="merge")
     if postgres is not None:
         views.view("server", sums, to=tm.postgres(postgres, "killed_sums"), key="region", write="merge")
     views.view("log", rows.filter("amount > 4"), to=tm.delta(folder / "log"), write="changelog")
@@ -56,6 +59,14 @@ def go_on(folder: Path, versions: int, postgres: str | None) -> None:
             views.refresh()
 
 
+def steps(folder: Path) -> dict[str, int]:
+    """Return by tables of the database which refresh each is of."""
+    with duckdb.connect(folder / "views.duckdb") as connection:
+        if not connection.sql("SELECT 1 FROM duckdb_tables() WHERE table_name = 'tidemill_refreshes'"):
+            return {}
+        return dict(connection.execute("SELECT name, refresh FROM tidemill_refreshes").fetchall())
+
+
 def killed(folder: Path, *, versions: int, kills: int, seed: int, postgres: str | None = None) -> dict[str, Any]:
     """Return how often a process was killed until all versions were taken, and what the sinks hold wrongly."""
     from deltalake import DeltaTable, write_deltalake
@@ -72,6 +83,9 @@ def killed(folder: Path, *, versions: int, kills: int, seed: int, postgres: str 
             child.kill()
             child.join()
             done += 1
+            reached = steps(folder)
+            if len(set(reached.values())) > 1:
+                return {"kills": done, "wrong": f"the tables of one database are of the refreshes {reached}"}
             span *= 1.0 if DeltaTable(folder / "rows").version() else 1.5  # until it is longer than a refresh takes
             continue
         if child.exitcode:
@@ -84,11 +98,13 @@ def killed(folder: Path, *, versions: int, kills: int, seed: int, postgres: str 
     logs = {"log": DeltaTable(folder / "log").to_pyarrow_table(), "files": tm.read_changelog(folder / "files")}
     expected = {
         **dict.fromkeys(("merged", "whole", "database"), sorted(sums.items())),
+        "beside": sorted((r["id"], r["region"], r["amount"]) for r in rows),
         **dict.fromkeys(logs, sorted((r["id"], r["region"], r["amount"], "insert") for r in rows if r["amount"] > 4)),
     }
     found = {
         "merged": sorted(tuple(r.values()) for r in DeltaTable(folder / "merged").to_pyarrow_table().to_pylist()),
         "database": sorted(tuple(r.values()) for r in tm.duckdb(folder / "views.duckdb", "sums")().to_pylist()),
+        "beside": sorted(tuple(r.values()) for r in tm.duckdb(folder / "views.duckdb", "rows")().to_pylist()),
         "whole": sorted(tuple(r.values()) for r in pq.read_table(folder / "whole.parquet").to_pylist()),
         **{n: sorted(tuple(r.values()) for r in t.drop_columns(["_refresh"]).to_pylist()) for n, t in logs.items()},
     }
