@@ -247,6 +247,39 @@ def test_partitions_go_into_their_order_as_they_grow_and_back_as_they_shrink(mon
     assert len(in_order) > 8
 
 
+@pytest.mark.parametrize(("most", "sorts"), [(1 << 20, 1), (200, 6)])
+def test_the_partitions_that_a_step_touches_go_into_their_order_together(monkeypatch, in_order, most, sorts):
+    """By one sort for all, or for about so many rows; but for those whose stored rows cancel out."""
+    partitions, sorted_at_once = 20, []
+
+    def together(codes, counts, number, *order):
+        sorted_at_once.append(len(set(number.tolist())))
+        return partitions_in_order(codes, counts, number, *order)
+
+    with near().start() as run, near().start(tm.Reference()) as reference:
+        for each in (run, reference):
+            with monkeypatch.context() as patched:
+                patched.setattr(ordered_windows, "LARGE", 1 << 40)
+                each.insert("x", table(50 * partitions, partitions))
+                each.advance()
+                each.delete("x", [(0, t, t % 7) for t in range(0, 45 * partitions, partitions)])
+                each.advance()
+        monkeypatch.setattr(ordered_windows, "LARGE", 8)
+        monkeypatch.setattr(ordered_windows, "SMALL", 4)
+        monkeypatch.setattr(ordered_windows, "MANY", 1)
+        monkeypatch.setattr(ordered_windows, "AT_ONCE", most)
+        monkeypatch.setattr(ordered_windows, "partitions_in_order", together)
+        for each in (run, reference):
+            each.insert("x", [(k, 500, 3) for k in range(partitions)])
+            each.delete("x", [(k, 20 + k, (20 + k) % 7) for k in range(1, partitions)])
+            each.advance()
+        assert list(run.changes("y")) == list(reference.changes("y"))
+        assert (len(sorted_at_once), sum(sorted_at_once)) == (sorts, partitions - 1)
+        run.compact()
+        assert measured(run).state_rows == 50 * partitions - 45 + partitions - (partitions - 1)
+    assert in_order
+
+
 def test_a_step_that_is_refused_leaves_rows_where_they_were(monkeypatch, in_order):
     """Whether they had gone into their order by it, or out of it, or were changed there."""
     monkeypatch.setattr(ordered_windows, "LARGE", 8)

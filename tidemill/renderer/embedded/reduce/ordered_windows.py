@@ -51,6 +51,8 @@ SMALL: Final = 64
 """Rows below which it is not any more."""
 FEW: Final = 8
 """Updates up to which they are handled one by one: checked for being of one partition, and searched for."""
+AT_ONCE: Final = 1 << 20
+"""About how many rows are brought into their order by one sort."""
 MANY: Final = 32
 """Where one in this many rows changes, or more, the partition is computed whole, which takes no longer there."""
 
@@ -172,9 +174,11 @@ class OrderedWindowsOperator(Operator):
         unknown = np.array([number for number in range(len(names)) if number not in known], np.int64)
         if len(unknown):
             stored = self._spine.count(new.keys.take(unknown, axis=1))
-            for number in unknown.compress(stored >= np.maximum(LARGE, changed.take(unknown) * MANY)).tolist():
-                if (rows := self._into_order(names[number], new.keys[:, number : number + 1])) is not None:
-                    known[number] = rows
+            large = stored >= np.maximum(LARGE, changed.take(unknown) * MANY)
+            unknown, stored = unknown.compress(large), stored.compress(large)
+            if len(unknown):
+                for some in np.split(unknown, np.diff(stored.cumsum() // AT_ONCE).nonzero()[0] + 1):
+                    known |= self._into_order(new, some)
         most = changed * MANY
         in_order = {number: rows for number, rows in sorted(known.items()) if len(rows) >= most[number]}
         return in_order, [n for n in range(len(names)) if n not in in_order]
@@ -355,17 +359,20 @@ class OrderedWindowsOperator(Operator):
                 self._large.drop(name)
         return stay, leave
 
-    def _into_order(self, name: Key, key: Codes) -> OrderIndex | None:
-        """Have a partition in its order whose rows are in the spine, and return it; None where they are few."""
-        _, updates = self._spine.find(key)
-        rows = consolidated(np.concatenate((updates[: self._codes], updates[-1:])))
-        if int(rows[-1].sum()) < LARGE:  # what is stored may cancel out
-            return None
-        ((_, found),) = self._ordered(GivenRows(np.zeros(rows.shape[1], np.int64), rows[:-1], rows[-1]))
+    def _into_order(self, new: NewUpdates, which: Ints) -> dict[int, OrderIndex]:
+        """Have partitions in their order whose rows are in the spine, and return those of them that are not small."""
+        owner, updates = self._spine.find(new.keys.take(which, axis=1))
+        rows = consolidated(np.concatenate((owner[None], updates[: self._codes], updates[-1:])))
+        is_large = np.bincount(rows[0], rows[-1], len(which)) >= LARGE  # what is stored may cancel out
+        rows = rows.compress(is_large.take(rows[0]), axis=1)
+        if not rows.shape[1]:
+            return {}
+        found = {which.item(at): some for at, some in self._ordered(GivenRows(rows[0], rows[1:-1], rows[-1]))}
         is_spilled = self._spine.spilled is not None
-        self._large.put(name, found, cached=is_spilled)
+        for number, some in found.items():
+            self._large.put(new.names[number], some, cached=is_spilled)
         if not is_spilled:
-            self._spine.remove(updates)
+            self._spine.remove(updates.compress(is_large.take(owner), axis=1))
         return found
 
     def _ordered(self, rows: GivenRows) -> Iterator[tuple[int, OrderIndex]]:
