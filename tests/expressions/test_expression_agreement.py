@@ -165,9 +165,13 @@ def composed(kind: str, depth: int) -> list[st.SearchStrategy[Expr]]:  # noqa: P
             )
         ]
     if kind.startswith("list<"):
+        pair: Any = st.tuples(sub("float64"), sub(kind[5:-1]))
+        pair = pair.map(lambda p: Call("named_struct", (lit("by"), p[0], lit("of"), p[1])))
+        structs = st.tuples(pair, pair, pair).map(lambda p: Call("array", p))
         found += [call("array", *[sub(kind[5:-1])] * 2), call("array_distinct", same), call("list_or_empty", same)]
         found += [
             call("sort_array", same, sub("bool")),
+            call("values_in_order", structs, st.sampled_from(["aA", "Dd", "Ad", "dA"])),
             call("slice", same, st.integers(-3, 3), st.integers(-1, 3) | trees("int32", depth)),
         ]
     if kind == "interval":

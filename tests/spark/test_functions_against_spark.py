@@ -198,6 +198,7 @@ SPELT = {
 NOT_SPARKS = {
     "floor_divide", "list_percentile", "list_percentile_disc", "list_mode", "list_bit_and", "list_bit_or", "list_bit_xor",
     "list_regression", "list_or_empty", "row_text", "fit", "round_scaled", "age", "template_to_char",
+    "values_in_order",
 }  # fmt: skip
 """Python's //, what aggregates are made of, how DuckDB rounds, and what PostgreSQL makes of dates and numbers."""
 

@@ -79,6 +79,49 @@ def test_over_windows():
     assert differences(TABLES, queries, history(random.Random(4))) == []
 
 
+FRAMES = [
+    "order by a, b, s", "rows between unbounded preceding and unbounded following",
+    "order by a, b, s rows between 2 preceding and current row", "order by a range between 1 preceding and 1 following",
+    "order by b, a, s groups between 1 following and 3 following", "order by b, a, s rows between 5 following and 9 following",
+    "order by a, b, s rows between 3 preceding and 3 following exclude current row",
+    "order by b groups between 1 preceding and current row exclude ties",
+    "order by a range between 2 preceding and current row exclude group",
+]  # fmt: skip
+SORTED = [
+    "array_agg({} order by s desc nulls first, b, a desc)", "array_agg({} order by b nulls last, a desc, s nulls first)",
+    "array_agg(distinct {} order by {} desc)", "array_agg({} order by a, s desc, b) filter (where b > 1)",
+]  # fmt: skip
+TEXTS = [
+    "string_agg(s, ',' order by b desc nulls last, a desc, s)", "listagg(s, ';' order by a desc, s, b)",
+    "string_agg(s, '-') within group (order by s desc)", "string_agg(distinct s, ',' order by s)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_lists_over_frames_in_an_order_of_their_own(frame):
+    calls = [*(text.format(x, x) for text in SORTED for x in "abs"), *TEXTS]
+    named = ", ".join(f"{call} over (partition by a % 2 {frame}) as w{i}" for i, call in enumerate(calls))
+    assert differences(TABLES, {"q": f"select a, b, s, {named} from t"}, history(random.Random(9))) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "seen"),
+    [
+        ("array_agg(x order by y desc)", [("d", "a"), ("d",), ()]),
+        ("listagg(x, ',') within group (order by y desc)", ["d,a", "d", None]),
+    ],
+)
+def test_sparks_lists_over_frames_leave_null_out(call, seen):
+    asked = f"select i, {call} over (order by i rows between current row and 2 following) as v from t"
+    flow = tm.Dataflow()
+    flow.input("t", {"i": "int64", "x": "string", "y": "int64"})
+    flow.output("q", flow.sql(asked))
+    with flow.start() as run:
+        run.insert("t", [(1, "a", 1), (2, "d", 2), (3, None, None)])
+        run.advance()
+        assert [v for _, v in sorted(run.snapshot("q"))] == seen
+
+
 def test_spark_alone_counts_combinations_of_values():
     queries = {"q": "select a % 2 as k, count(distinct b, s) n from t group by a % 2"}
     judged = {"q": "select a % 2 as k, count(distinct case when b is not null and s is not null then {b, s} end) n "

@@ -147,7 +147,10 @@ WRONG = [
     (lambda: tm.list("x").over(BY_T, distinct=True), "list DISTINCT over a window"),
     (lambda: tm.count().over(BY_T, distinct=True), "count DISTINCT over a window: it needs an argument"),
     (lambda: tm.first("x", order_by=["t", "x"]).over(BY_T), "use tm.first_value(...)"),
-    (lambda: tm.list("x", order_by="t").over(BY_T), "list with order_by= over a window: the window has the order"),
+    (
+        lambda: tm.list("x", order_by="t desc").over(BY_T),
+        "list with order_by= over a window: the window has the order; for another one write tm.asc or tm.desc",
+    ),
     (lambda: tm.sum(lag("x").over(BY_T)).over(BY_T), "sum: a window call inside a window call"),
     (lambda: lag(tm.col("x") - lag("x").over(BY_T)).over(BY_T), "lag: a window call inside a window call"),
     (lambda: rank().over(Window.order_by(tm.when(row_number().over(BY_T) > 1, 1))), "a window call inside a window call"),

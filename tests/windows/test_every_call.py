@@ -54,6 +54,8 @@ def compare(calls):
 def test_over_frames(frame, exclusion):
     window = FRAMES[frame].exclude(exclusion)
     calls = {name: call.over(window, strategy="recompute") for name, call in FRAMED.items()}
+    in_order = tm.list("t", order_by=[tm.desc("b", nulls="first"), tm.asc("x", nulls="last")]).filter("k + t > 2")
+    calls |= {f"in order, {s}": in_order.over(window, strategy=s) for s in ("auto", "recompute")}
     compare({**calls, "total": tm.sum("x").over(window, distinct=True, strategy="recompute")})
 
 

@@ -65,6 +65,8 @@ def built(steps, strategy="auto"):
         flow.output(f"partitions {name}", c.select("k", "v", least=whole))
         running = tm.list("v").over(BY_T.rows_between(-1, 0), strategy=strategy)
         flow.output(f"running {name}", c.select("k", "v", some=running))
+        own_order = tm.list("v", order_by="t").over(BY_V.rows_between(-2, 0), strategy=strategy)
+        flow.output(f"own order {name}", c.select("k", "v", some=own_order))
     return flow
 
 
@@ -75,7 +77,7 @@ def compare(run):
     first = [row for row in numbers if row[-1] <= 2]
     assert list(run.snapshot("first rows")) == list(run.snapshot("numbers of the first")) == first
     assert [row[:-1] for row in run.snapshot("both")] == numbers
-    for what in ("top", "groups", "partitions", "running"):
+    for what in ("top", "groups", "partitions", "running", "own order"):
         assert list(run.snapshot(f"{what} ")) == list(run.snapshot(f"{what} behind")), what
 
 

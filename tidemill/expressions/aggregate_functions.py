@@ -10,6 +10,7 @@ import attrs
 from tidemill.errors import SchemaError
 from tidemill.expressions.display import display
 from tidemill.expressions.expr import Expr, call, lit, operand
+from tidemill.expressions.functions.lists import DIRECTIONS
 from tidemill.expressions.sort_keys import SortKey, asc, desc, sort_keys
 from tidemill.expressions.windows.calls import window_call
 from tidemill.expressions.windows.frames import UNBOUNDED
@@ -72,8 +73,13 @@ class Aggregate(Expr):
         keys, name = self.order_by or (), self.function
         if window.frame.whole:
             return self._of_partition(window, strategy)
-        if name == "list" or len(keys) > 1 or keys[0].text is not None or keys[0].nulls_first is keys[0].descending:
-            other = "the list is in the window's order" if name == "list" else f"use tm.{name}_value(...), or tm.min_by"
+        as_text = [k.text for k in keys if k.text is not None]
+        if name == "list" and not as_text:
+            return self._sorted_frame(window, strategy)
+        if name == "list" or len(keys) > 1 or as_text or keys[0].nulls_first is keys[0].descending:
+            other = f"use tm.{name}_value(...), or tm.min_by"
+            if name == "list":
+                other = f"for another one write tm.asc or tm.desc in place of {as_text[0]!r}"
             msg = f"{name} with order_by= over a window: the window has the order; {other}"
             raise SchemaError(msg)
         (key,) = keys
@@ -83,6 +89,15 @@ class Aggregate(Expr):
         function = "min" if (name == "first") is not key.descending else "max"
         called = window_call(Aggregate(function, whole, self.condition), function, window, strategy)
         return attrs.evolve(called, meant=self).field("value")
+
+    def _sorted_frame(self, window: Window, strategy: str) -> Expr:
+        """Return the list of a frame's values with what they are sorted by and the hash that breaks ties, sorted."""
+        by = [operand(_as_given(k.expression)) for k in self.order_by or ()]
+        parts = [*by, HashOfRow(), operand(_as_given(self.argument))]
+        whole = call("named_struct", *(part for i, value in enumerate(parts) for part in (f"{i}", value)))
+        called = window_call(Aggregate("list", whole, self.condition), "list", window, strategy)
+        letters = [DIRECTIONS[2 * k.descending + k.nulls_first] for k in self.order_by or ()]
+        return call("values_in_order", attrs.evolve(called, meant=self), "".join(letters) + DIRECTIONS[0])
 
     def _of_partition(self, window: Window, strategy: str) -> Expr:
         """Return the value in the partition's first row, or last, or the list, in this order and not the window's.

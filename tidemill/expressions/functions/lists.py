@@ -55,6 +55,11 @@ def _array(types: Sequence[DType]) -> Signature | None:
     return None if common is None or common == NULL else Signature((common,) * len(types), list_type(common))
 
 
+def _ordered_types(types: Sequence[DType]) -> Signature | None:
+    of = types[0].element if len(types) == 2 and types[1] == STRING else None  # noqa: PLR2004 - a list and directions
+    return Signature(tuple(types), list_type(of.fields[-1][1])) if of is not None and of.fields else None
+
+
 def _joined_types(types: Sequence[DType]) -> Signature | None:
     return of_list(STRING, result=STRING)(types) if types and types[0].element == STRING else None
 
@@ -111,6 +116,22 @@ def _sorted(values: tuple[Any, ...], ascending: bool) -> tuple[Any, ...]:
     return (*nulls, *some) if ascending else (*reversed(some), *nulls)
 
 
+def _directions_complaint(given: Sequence[Any]) -> str | None:
+    return None if set(given[1] or "") <= set(DIRECTIONS) else f"a direction is one of {', '.join(DIRECTIONS)}"
+
+
+def _in_directions(structs: tuple[Any, ...], directions: str) -> tuple[Any, ...]:
+    """Return the last fields of structs, sorted by their first ones, each in its direction."""
+    found = known(structs)
+    width = len(found[0]) if found else 0
+    for place, direction in reversed([*enumerate(directions[:width])]):
+        some = [s for s in found if s[place] is not None]
+        some.sort(key=lambda s: value_order(s[place]), reverse=direction in "dD")
+        nulls = [s for s in found if s[place] is None]
+        found = nulls + some if direction in "AD" else some + nulls
+    return tuple(s[-1] for s in found)
+
+
 def _slice(values: tuple[Any, ...], start: int, length: int) -> tuple[Any, ...]:
     if start == 0 or length < 0:
         reason = f"no slice begins at {start} and has {length} values: places are counted from 1, or from the end"
@@ -119,6 +140,8 @@ def _slice(values: tuple[Any, ...], start: int, length: int) -> tuple[Any, ...]:
     return values[first : first + length] if first >= 0 else ()
 
 
+DIRECTIONS: Final = "aAdD"
+"""Up or down, in capitals with NULL first."""
 _PLACE_1: Final = "a list and a place in it (int32), counted from 1, or from the end by negative numbers"
 
 LISTS: Final = (
@@ -136,6 +159,8 @@ LISTS: Final = (
     Function("array_distinct", same_list(), "a list", python=_distinct),
     Function("sort_array", same_list(BOOL), "a list, and whether it goes up (bool)", optional=(True,),
              aliases=("array_sort",), python=_sorted),
+    Function("values_in_order", _ordered_types, "a list of structs, and of which fields they are sorted by, how",
+             literals=(1,), check=_directions_complaint, python=_in_directions),
     Function("array_min", of_list(), "a list", nullable=always,
              python=lambda a: builtins.min(known(a), key=value_order, default=None)),
     Function("array_max", of_list(), "a list", nullable=always,
