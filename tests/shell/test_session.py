@@ -206,7 +206,9 @@ def test_a_row_that_matches_several_is_refused(shop):
 @pytest.mark.parametrize(
     ("text", "message", "place"),
     [
-        ("DECLARE RECURSIVE VIEW v(x INT)", "DECLARE is of scripts, whose statements are read at once", (1, 1)),
+        ("DECLARE n INT", "statement DECLARE is not supported: but DECLARE RECURSIVE VIEW", (1, 1)),
+        ("DECLARE RECURSIVE VIEW sales(x INT)", "`sales` is there already", (1, 1)),
+        ("DECLARE RECURSIVE VIEW v(x DECIMAL(99, 2))", "DECIMAL|precision|digits", (1, 28)),
         ("SELECT 1 AS a; SELCT 2", "statement SELCT: did you mean 'SELECT'", (1, 16)),
         ("INSERT INTO sales VALUES (1, 'x')", "2 values for 4 columns", (1, 27)),
         ("INSERT INTO sales (id, nope) VALUES (1, 2)", "no column nope", (1, 24)),
@@ -267,6 +269,103 @@ def test_saved_and_loaded(shop, tmp_path):
         other.load(tmp_path / "shop")
     with pytest.raises(StateError, match="expected a folder that was saved"):
         SqlSession().load(tmp_path / "nowhere")
+
+
+ODD = "SELECT a AS x, b AS y FROM edges UNION SELECT e.x, edges.b FROM even e JOIN edges ON e.y = edges.a"
+EVEN = "SELECT odd.x, edges.b AS y FROM odd JOIN edges ON odd.y = edges.a"
+
+
+@pytest.fixture(params=["spark", "postgres", "duckdb"])
+def paths(request):
+    """A session of edges, and of two recursive views that wait for the second of them."""
+    session = SqlSession(request.param)
+    said(session, "CREATE TABLE edges (a INT, b INT); INSERT INTO edges VALUES (1, 2), (2, 3), (3, 4)")
+    declared = "DECLARE RECURSIVE VIEW odd (x INT, y INT); DECLARE RECURSIVE VIEW even (x INT, y INT)"
+    both = "CREATE VIEW odd and CREATE VIEW even"
+    assert said(session, declared) == [
+        "DECLARE RECURSIVE VIEW odd waits for CREATE VIEW odd",
+        f"DECLARE RECURSIVE VIEW even waits for {both}",
+    ]
+    assert said(session, f"CREATE VIEW odd AS {ODD}") == ["CREATE VIEW odd waits for CREATE VIEW even"]
+    yield session
+    session.close()
+
+
+def test_recursive_views_are_made_with_the_last_one(paths):
+    assert said(paths, "CREATE VIEW ends AS SELECT y, count(*) AS n FROM odd GROUP BY y") == [
+        "CREATE VIEW ends waits for CREATE VIEW even"
+    ]
+    assert said(paths, f"CREATE MATERIALIZED VIEW even AS {EVEN}") == [
+        "CREATE MATERIALIZED VIEW even: odd, ends, even are made"
+    ]
+    assert rows(paths, "SELECT * FROM even") == [(1, 3), (2, 4)]
+    assert rows(paths, "SELECT ends.y, n FROM ends LEFT JOIN odd ON odd.x = ends.y WHERE odd.x IS NULL") == [(4, 2)]
+    assert said(paths, "SUBSCRIBE even; INSERT INTO edges VALUES (4, 5)")[-1] == [((1, 5), 3, 1), ((3, 5), 3, 1)]
+    said(paths, "BEGIN; DELETE FROM edges WHERE a = 4")
+    assert rows(paths, "SELECT odd.x, even.y FROM odd JOIN even ON odd.x = even.x WHERE odd.y = 2") == [(1, 3)]
+    assert said(paths, "COMMIT")[-1] == [((1, 5), 4, -1), ((3, 5), 4, -1)]
+    said(paths, "CREATE VIEW longer AS SELECT * FROM even")
+    with pytest.raises(SqlError, match="`odd, even, ends` is read by longer: drop these first"):
+        said(paths, "DROP VIEW odd")
+    assert said(paths, "DROP VIEW longer; DROP VIEW odd") == ["DROP VIEW longer", "DROP VIEW odd, even, ends"]
+    assert rows(paths, "SHOW TABLES") == [("edges", "table", 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT * FROM odd", "view `odd` waits for CREATE VIEW even"),
+        ("SUBSCRIBE odd", "view `odd` waits for CREATE VIEW even"),
+        ("SUBSCRIBE SELECT * FROM even", "view `even` waits for CREATE VIEW even"),
+        ("EXPLAIN SELECT * FROM even", "view `even` waits for CREATE VIEW even"),
+        ("DESCRIBE odd", "view `odd` waits for CREATE VIEW even"),
+        ("CREATE TABLE odd (a INT)", "view `odd` waits for CREATE VIEW even"),
+        ("DECLARE RECURSIVE VIEW odd (x INT)", "`odd` is there already"),
+        (f"CREATE VIEW odd AS {ODD}", "`odd` is there already"),
+        ("CREATE VIEW even AS SELECT", "."),
+        ("CREATE VIEW even AS SELECT x, nope FROM odd", "no column `nope`"),
+        ("BEGIN; DECLARE RECURSIVE VIEW v (x INT)", "outside of transactions"),
+    ],
+)
+def test_what_waits_is_named_and_stays_as_it_is(paths, text, message):
+    before = rows(paths, "SHOW TABLES")
+    assert before[1:] == [("odd", "waiting view", None), ("even", "declared view", None)]
+    with pytest.raises(SqlError, match=message):
+        said(paths, text)
+    if paths.in_transaction:
+        said(paths, "ROLLBACK")
+    assert rows(paths, "SHOW TABLES") == before
+    assert rows(paths, "WITH odd AS (SELECT 1 AS z) SELECT * FROM odd") == [(1,)]
+    said(paths, f"CREATE VIEW even AS {EVEN}")
+    assert rows(paths, "SELECT count(*) FROM odd") == [(4,)]
+
+
+def test_what_waits_can_be_forgotten(paths):
+    assert said(paths, "DROP VIEW even") == ["DROP VIEW odd, even"]
+    assert said(paths, "CREATE VIEW even AS SELECT 1 AS a") == ["CREATE VIEW even"]
+
+
+def test_recursive_views_are_saved_waiting_and_made(paths, tmp_path):
+    for folder in ("waiting", "made"):
+        paths.save(tmp_path / folder)
+        other = SqlSession(paths.dialect_name)
+        other.load(tmp_path / folder)
+        assert rows(other, "SHOW TABLES") == rows(paths, "SHOW TABLES")
+        if folder == "waiting":
+            for session in (other, paths):
+                said(session, f"CREATE VIEW even AS {EVEN}")
+        said(other, "INSERT INTO edges VALUES (4, 5)")
+        assert rows(other, "SELECT * FROM even") == [(1, 3), (1, 5), (2, 4), (3, 5)]
+        other.close()
+
+
+def test_errors_of_recursive_views_point_to_their_lines():
+    session = SqlSession()
+    text = "CREATE TABLE t (a INT);\n\nDECLARE RECURSIVE VIEW v (x INT); DECLARE RECURSIVE VIEW w (x INT);\n"
+    text += "CREATE VIEW v AS SELECT nope FROM t;  CREATE VIEW w AS SELECT x FROM v"
+    with pytest.raises(SqlError, match="no column `nope`") as caught:
+        said(session, text)
+    assert (caught.value.line, caught.value.column) == (4, 25)
 
 
 VALUES = st.one_of(st.none(), st.integers(-2, 3)).map(lambda v: "NULL" if v is None else str(v))

@@ -10,7 +10,7 @@ import tidemill
 from tidemill.cli import main
 from tidemill.errors import StateError
 from tidemill.shell.session import SqlSession
-from tidemill.shell.shell import HELP, Quit, Shell
+from tidemill.shell.shell import HELP, Quit, Shell, run_script
 
 SHOP = Path(tidemill.__file__).parent / "demo" / "shop.sql"
 SCRIPT = """CREATE TABLE t (a BIGINT, b STRING);
@@ -108,6 +108,16 @@ def test_the_last_query_is_watched_until_ctrl_c(typed, monkeypatch):
     monkeypatch.setattr("tidemill.shell.shell.time.sleep", sleep)
     assert typed("\\watch 0.5") == "a\n-\n1\na\n-\n1\n"
     assert pauses == [0.5, 0.5]
+
+
+def test_a_script_that_leaves_declared_views_unmade_has_failed(capsys):
+    declared = "DECLARE RECURSIVE VIEW v (x INT); CREATE TABLE t (x INT);"
+    assert run_script(declared, SqlSession()) == 1
+    assert "views are declared, and never made: CREATE VIEW v" in capsys.readouterr().err
+    assert (
+        run_script(f"{declared} CREATE VIEW v AS SELECT x FROM t UNION SELECT x + 1 FROM v WHERE x < 2;", SqlSession())
+        == 0
+    )
 
 
 def test_which_text_is_whole(typed):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -21,14 +21,16 @@ from tidemill.shell.changes import RowChange, Target, counted, deleted, inserted
 from tidemill.shell.files import copied, save, saved_rows, saved_script
 from tidemill.shell.once import Table, collected, selected
 from tidemill.shell.text import Words, statements
+from tidemill.shell.waiting import Waiting
 from tidemill.sql.clocks import NOW, reads_present
 from tidemill.sql.dialects import Dialect, dialect_named
 from tidemill.sql.syntax import parse
+from tidemill.sql.types import type_of
 
 _CHANGES: Final = {"INSERT": inserted, "UPDATE": updated, "DELETE": deleted, "MERGE": merged}
 _QUERIES: Final = ("SELECT", "WITH", "VALUES", "PIVOT", "UNPIVOT")
 _KNOWN: Final = (
-    *_QUERIES, "CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "SUBSCRIBE",
+    *_QUERIES, "CREATE", "DECLARE", "DROP", "INSERT", "UPDATE", "DELETE", "MERGE", "COPY", "SUBSCRIBE",
     "UNSUBSCRIBE", "EXPLAIN", "SHOW", "DESCRIBE", "BEGIN", "START", "COMMIT", "ROLLBACK",
 )  # fmt: skip
 
@@ -45,11 +47,12 @@ class Answer:
 
 @attrs.frozen
 class Definition:
-    """A CREATE statement that holds."""
+    """A table or view that was made."""
 
     kind: Literal["table", "view", "materialized view"]
     name: str
     text: str
+    """The statement; recursive views that were made together have the text of all of them."""
     reads: frozenset[str]
     """What its tables are found by."""
 
@@ -92,6 +95,7 @@ class SqlSession:
     _run: Run | None = attrs.field(default=None, init=False)
     _epoch: int = attrs.field(default=0, init=False)
     """How many epochs there were, counted on from run to run."""
+    _waiting: Waiting = attrs.field(factory=Waiting, init=False)
     _pending: list[RowChange] | None = attrs.field(default=None, init=False)
     """Between BEGIN and COMMIT, what changes."""
 
@@ -111,13 +115,10 @@ class SqlSession:
             yield Answer(table=self._query(statement))
         elif first in _CHANGES:
             yield from self._changed(first, statement)
-        elif first in ("CREATE", "DROP"):
+        elif first in ("CREATE", "DECLARE", "DROP"):
             yield from self._defined(statement)
         elif first in _OTHERS:
             yield from _OTHERS[first](self, statement)
-        elif first == "DECLARE":
-            hint = "write recursion as WITH RECURSIVE in one view, or make a dataflow by tm.Dataflow.from_sql"
-            raise statement.error("DECLARE is of scripts, whose statements are read at once", hint)
         else:
             raise statement.error(f"statement {first}: {did_you_mean(first, _KNOWN)}")
 
@@ -134,34 +135,77 @@ class SqlSession:
         if statement.word(0) == "DROP":
             yield self._dropped(statement)
             return
+        if statement.word(0) == "DECLARE":
+            yield self._declared(statement)
+            return
         words = ["CREATE"]
-        while statement.word(len(words)) in ("TABLE", "VIEW", "MATERIALIZED"):
+        while statement.word(len(words)) in ("TABLE", "VIEW", "MATERIALIZED", "LOCAL"):
             words.append(statement.word(len(words)))
         name, _ = statement.name(len(words))
-        self._create(statement)
-        yield Answer(f"{' '.join(words)} {name}")
+        answer = f"{' '.join(words)} {name}"
+        if not self._waiting.declared or words[-1] != "VIEW":
+            self._require_made(statement, [self._key(name)])
+            self._create(statement.text)
+            yield Answer(answer)
+            return
+        self._require_new(statement, name, self._waiting.created)
+        self._reads(statement.text)  # errors of syntax are this statement's
+        waiting = self._waiting.with_created(self._key(name), name, statement)
+        if not waiting.missing:
+            self._create(waiting.text)
+            made = ", ".join(waiting.created.values())
+            waiting, answer = Waiting(), f"{answer}: {made} are made" if len(waiting.created) > 1 else answer
+        self._waiting = waiting
+        yield Answer(f"{answer} waits for {waiting.missing}" if waiting.missing else answer)
 
-    def _create(self, statement: Words) -> None:
+    def _declared(self, statement: Words) -> Answer:
+        """Take note of a view that is to be recursive, which is made when all those are that were declared."""
+        source, (tree,) = parse(statement.text, self.dialect_name)
+        alias = tree.expressions[0] if isinstance(tree, exp.Declare) else None
+        if not isinstance(alias, exp.TableAlias):
+            raise statement.error("statement DECLARE is not supported", "but DECLARE RECURSIVE VIEW name (column type)")
+        for column in alias.args["columns"]:
+            type_of(column.args["kind"], source, self.dialect)
+        name = statement.name(3)[0]
+        self._require_new(statement, name, self._waiting.names)
+        self._waiting = self._waiting.with_declared(self._key(name), name, statement)
+        return Answer(f"DECLARE RECURSIVE VIEW {name} waits for {self._waiting.missing}")
+
+    def _require_new(self, statement: Words, name: str, waiting: Mapping[str, str]) -> None:
+        if self._key(name) in (*self.definitions, *waiting):
+            raise statement.error(f"`{name}` is there already", "give it another name, or DROP that one")
+
+    def _require_made(self, statement: Words, names: Iterable[str]) -> None:
+        """Refuse a statement that needs views which wait for others, whose names are found by these."""
+        for key in names:
+            if key in self._waiting.names:
+                waits = f"view `{self._waiting.names[key]}` waits for {self._waiting.missing}"
+                raise statement.error(waits, "DROP VIEW of one of them forgets them all")
+
+    def _create(self, text: str) -> None:
+        """Make what a text creates: a table, a view, or recursive views."""
         frozen, started = self._flow.graph.frozen, self._run is not None
         flow, views = self._again(self.definitions) if frozen else (self._flow, dict(self._views))
         before = set(flow.graph.inputs), set(flow.graph.outputs)
-        views |= _added(flow, statement.text, self.dialect_name, views)
+        made = _added(flow, text, self.dialect_name, views)
         inputs, outputs = set(flow.graph.inputs) - before[0], set(flow.graph.outputs) - before[1]
-        name = next(iter(inputs), None) or next(reversed(views))
-        kind: Any = "table" if inputs else "materialized view" if outputs - inputs else "view"
-        key = self.dialect.key_of(name)
-        made = Definition(kind, name, statement.text, self._reads(statement.text) - {key})
-        if started and kind != "view":
+        keys = {self.dialect.key_of(name): name for name in inputs or made}
+        reads = self._reads(text) - set(keys)
+        found = {}
+        for key, name in keys.items():
+            kind: Any = "table" if inputs else "materialized view" if name in outputs else "view"
+            found[key] = Definition(kind, name, text, reads)
+        if started and outputs:
             self._replace(flow)
-        self._flow, self._views = flow, views
-        self.definitions[key] = made
+        self._flow, self._views = flow, views | made
+        self.definitions |= found
 
     def _again(self, definitions: dict[str, Definition]) -> tuple[Dataflow, dict[str, Collection]]:
         """Return a dataflow of these statements that was not started."""
         flow = Dataflow("session")
         views: dict[str, Collection] = {}
-        for one in definitions.values():
-            views |= _added(flow, one.text, self.dialect_name, views)
+        for text in _texts(definitions.values()):
+            views |= _added(flow, text, self.dialect_name, views)
         return flow, views
 
     def _dropped(self, statement: Words) -> Answer:
@@ -170,20 +214,26 @@ class SqlSession:
         at += 2 * if_exists
         name = statement[at : statement.name(at)[1]].written()
         key = self._key(name)
+        if key in self._waiting.names:
+            forgotten, self._waiting = self._waiting, Waiting()
+            return Answer(f"DROP VIEW {', '.join(forgotten.names.values())}")
         if key not in self.definitions:
             if if_exists:
                 return Answer(f"there is no {name}")
             raise statement.error(f"no {name}: {did_you_mean(key, self.definitions)}")
         found = self.definitions[key]
-        if readers := [d.name for d in self.definitions.values() if key in d.reads]:
-            raise statement.error(f"`{found.name}` is read by {', '.join(readers)}", "drop these first")
-        rest = {k: d for k, d in self.definitions.items() if k != key}
+        together = {k: d.name for k, d in self.definitions.items() if d.text == found.text}
+        if readers := [d.name for d in self.definitions.values() if not d.reads.isdisjoint(together)]:
+            names = ", ".join(together.values())
+            raise statement.error(f"`{names}` is read by {', '.join(readers)}", "drop these first")
+        rest = {k: d for k, d in self.definitions.items() if k not in together}
         flow, views = self._again(rest)
         if self._run is not None:
             self._replace(flow)
         self._flow, self._views, self.definitions = flow, views, rest
-        self.subscribed.pop(key, None)
-        return Answer(f"DROP {found.kind.upper()} {found.name}")
+        for one in together:
+            self.subscribed.pop(one, None)
+        return Answer(f"DROP {found.kind.upper()} {', '.join(together.values())}")
 
     def _replace(self, flow: Dataflow) -> None:
         """Start a dataflow with the rows that the tables have, in the place of the run before it."""
@@ -204,8 +254,8 @@ class SqlSession:
         if before is not None:
             before.close()
 
-    def _reads(self, text: str) -> frozenset[str]:
-        """Return what the names of tables in a text are found by, names of WITH among them; of its clock, too."""
+    def _reads(self, text: str, *, with_names: bool = True) -> frozenset[str]:
+        """Return what the names of tables in a text are found by, by default names of WITH too; and of its clock."""
         _, trees = parse(text, self.dialect_name)
         clock = [NOW] if any(map(reads_present, trees)) else []
         names = (
@@ -213,7 +263,9 @@ class SqlSession:
             for tree in trees
             for table in tree.find_all(exp.Table)
         )
-        return frozenset(map(self.dialect.key_of, (*names, *clock)))
+        ctes = [] if with_names else [cte for tree in trees for cte in tree.find_all(exp.CTE)]
+        own = [self.dialect.key(cte.args["alias"].this) for cte in ctes]
+        return frozenset(map(self.dialect.key_of, (*names, *clock))).difference(own)
 
     def _key(self, written: str) -> str:
         """Return what a name as it is written is found by."""
@@ -245,6 +297,7 @@ class SqlSession:
         return collected(text, self.dialect_name, self._tables(text), finish)
 
     def _query(self, statement: Words) -> Rows:
+        self._require_made(statement, self._reads(statement.text, with_names=False))
         return selected(statement.text, self.dialect_name, self._tables(statement.text))
 
     def _tables(self, text: str) -> dict[str, Table]:
@@ -253,17 +306,19 @@ class SqlSession:
         for key, one in reversed(self.definitions.items()):
             if key in needed and not self._is_kept(one):
                 needed |= one.reads
-        return {d.name: self._table(d) if k in needed else Table(self.schema(d)) for k, d in self.definitions.items()}
+        texts = {d.text for k, d in self.definitions.items() if k in needed and not self._is_kept(d)}
+        found: dict[str, Table] = {}
+        for key, one in self.definitions.items():
+            if one.text not in texts:
+                schema = self.schema(one)
+                found[one.name] = Table(schema, self._contents(one.name, schema) if key in needed else None)
+            elif all(table.view != one.text for table in found.values()):  # once for those that were made together
+                found[one.name] = Table(view=one.text)
+        return found
 
     def _is_kept(self, one: Definition) -> bool:
         """Return whether there are contents to read: a view's are those before the transaction."""
         return one.kind == "table" or (one.kind == "materialized view" and not self._pending)
-
-    def _table(self, one: Definition) -> Table:
-        if not self._is_kept(one):
-            return Table(view=one.text)
-        schema = self.schema(one)
-        return Table(schema, self._contents(one.name, schema))
 
     def schema(self, one: Definition) -> Schema:
         """Return the columns of a table or view."""
@@ -384,7 +439,8 @@ class SqlSession:
                 number += 1
             query = rest.inside() if rest.word(0) == "(" else rest
             made = f"CREATE MATERIALIZED VIEW subscription_{number} AS {query.written()}"
-            self._create(next(iter(statements(made, self.dialect_name))))
+            self._require_made(query, self._reads(query.written(), with_names=False))
+            self._create(made)
             found = self.definitions[self._key(f"subscription_{number}")]
         else:
             found = self._named(rest)
@@ -405,6 +461,7 @@ class SqlSession:
         name = words.written()
         found = self.definitions.get(self._key(name))
         if found is None:
+            self._require_made(words, [self._key(name)])
             known = [d.name for d in self.definitions.values()]
             raise words.error(f"no table or view {name}: {did_you_mean(name, known)}")
         return found
@@ -414,6 +471,7 @@ class SqlSession:
         query = statement[1 : len(statement)]
         if not len(query):
             raise statement.error("EXPLAIN of nothing", "write a query behind it")
+        self._require_made(statement, self._reads(query.alone(), with_names=False))
         yield Answer(self._flow.explain_sql(query.alone(), self.dialect_name, tables=self._views))
 
     def show(self, statement: Words) -> Iterator[Answer]:
@@ -434,6 +492,7 @@ class SqlSession:
             (d.name, d.kind, None if d.kind == "view" or run is None else len(run.snapshot(d.name)))
             for d in self.definitions.values()
         ]
+        rows += self._waiting.listed()
         return _rows({"name": "string", "kind": "string", "rows": "int64"}, rows)
 
     def columns(self, words: Words) -> Rows:
@@ -463,12 +522,13 @@ class SqlSession:
         if self._pending is not None:
             msg = "a transaction is open: COMMIT or ROLLBACK, then save"
             raise StateError(msg)
-        script = "".join(f"{d.text.strip()};\n\n" for d in self.definitions.values())
+        texts = [*_texts(self.definitions.values()), self._waiting.text]
+        script = "".join(f"{text.strip()};\n\n" for text in texts if text)
         return save(folder, script, [self._live().snapshot(d.name) for d in self._stored()])
 
     def load(self, folder: str | Path) -> str:
         """Take over what was saved; the session has to be empty."""
-        if self.definitions:
+        if self.definitions or self._waiting.names:
             msg = "this session has tables or views already: load into an empty one"
             raise StateError(msg)
         for _ in self.execute(saved_script(folder)):
@@ -489,6 +549,11 @@ class SqlSession:
     def run(self) -> Run:
         """The run that keeps them up to date, until the next of them is made."""
         return self._live()
+
+    @property
+    def missing(self) -> str:
+        """What views that were declared as recursive wait for; empty where none do."""
+        return self._waiting.missing
 
     def close(self) -> None:
         """End the run."""
@@ -519,6 +584,11 @@ def _added(flow: Dataflow, text: str, dialect: str, views: dict[str, Collection]
     for name in set(flow.graph.inputs) - before:
         flow.output(name, Collection(flow, flow.graph.inputs[name]))
     return dict(made)
+
+
+def _texts(definitions: Iterable[Definition]) -> list[str]:
+    """Return what definitions are made by, those that are made together once."""
+    return list(dict.fromkeys(one.text for one in definitions))
 
 
 def _read(run: Run) -> dict[str, Updates]:

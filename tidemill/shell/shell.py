@@ -18,6 +18,7 @@ from tidemill.shell.text import is_complete, statements, words
 SHOWN_ROWS: Final = 100
 HELP: Final = r"""Statements end with a semicolon:
   CREATE TABLE, VIEW, MATERIALIZED VIEW; DROP     inputs, queries, results that are kept up to date
+  DECLARE RECURSIVE VIEW v (a INT)                v may read itself; made by the CREATE VIEW of the last declared
   INSERT, UPDATE, DELETE, MERGE, COPY t FROM 'f'  an epoch each; BEGIN ... COMMIT makes several one
   SELECT                                          once, for the rows of this moment
   SUBSCRIBE view; UNSUBSCRIBE                     its rows, and what changes in them from then on
@@ -169,6 +170,9 @@ def run_script(text: str, session: SqlSession, *, echo: bool = False) -> int:
     try:
         for part in _parts(text):
             shell.feed(part)
+        if session.missing:
+            msg = f"views are declared, and never made: {session.missing}"
+            raise StateError(msg)
     except Quit:
         return 0
     except TidemillError as error:
