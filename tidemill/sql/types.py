@@ -42,6 +42,18 @@ _TYPES: Final[dict[Any, DType]] = {
 TEXTS: Final = (_Type.VARCHAR, _Type.CHAR)
 """Types of texts that have a length."""
 _NOTHING: Final = lit(None)
+_DIGITS: Final = (
+    "write DECIMAL(precision, scale)",
+    "write as many as there are at most, up to 38, as in NUMERIC(38, 9): they are fixed here",
+)
+"""What to write in place of a bare DECIMAL, and of a bare NUMERIC, which holds as many digits as a value has."""
+_CHARS: Final = (_Type.CHAR, _Type.BPCHAR)
+_BLANKS: Final = (
+    "its blanks at the end are there for LIKE and in results, and count for nothing else: write VARCHAR(n) or TEXT"
+)
+_INSTEAD_OF_CHAR: Final = {
+    "postgres": _BLANKS, "materialize": _BLANKS, "risingwave": "RisingWave has not got it: write VARCHAR or TEXT",
+}  # fmt: skip
 
 
 def type_of(node: exp.DataType, source: Source, dialect: Dialect) -> DType:  # noqa: PLR0911 - one line a family
@@ -52,7 +64,7 @@ def type_of(node: exp.DataType, source: Source, dialect: Dialect) -> DType:  # n
         if not given and dialect.name == "spark":
             return decimal_of(10)
         if not given or len(numbers) != len(given):
-            raise source.error(node, "DECIMAL without its digits", "write DECIMAL(precision, scale)")
+            raise source.error(node, "DECIMAL without its digits", _DIGITS[dialect.folds])
         try:
             return decimal_of(*numbers)
         except SchemaError as error:
@@ -79,7 +91,7 @@ def type_of(node: exp.DataType, source: Source, dialect: Dialect) -> DType:  # n
             "expected BIGINT, INT, SMALLINT, TINYINT, DOUBLE, REAL, DECIMAL(p, s), BOOLEAN, STRING, VARCHAR(n), DATE, "
             "TIMESTAMP, TIMESTAMPTZ, TIME, INTERVAL, UUID, BINARY, ARRAY<...> or STRUCT<...>"
         )
-        hint = "its blanks at the end count for nothing: write TEXT" if kind == _Type.CHAR else expected
+        hint = _INSTEAD_OF_CHAR.get(dialect.name, "write CHAR(n), or STRING") if kind in _CHARS else expected
         raise source.error(node, f"type {source.written(node).upper()} is not supported", hint)
     return found
 
