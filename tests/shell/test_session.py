@@ -232,6 +232,18 @@ def test_errors_point_to_the_place_and_change_nothing(shop, text, message, place
     assert (rows(shop, "SELECT * FROM sales"), rows(shop, "SHOW TABLES")) == before
 
 
+@pytest.mark.parametrize(
+    "text", ["CREATE TABLE t (c CHAR(3))", "SELECT '1'::char(3) AS x", "CREATE VIEW v AS SELECT 'a'::char(3) AS x"]
+)
+def test_chars_are_of_scripts(text):
+    session = SqlSession("postgres")
+    with pytest.raises(SqlError, match="is of scripts, and not of the shell"):
+        said(session, text)
+    assert not session.definitions
+    assert said(session, "CREATE TABLE t (c VARCHAR(3))") == ["CREATE TABLE t"]
+    session.close()
+
+
 def test_a_step_that_fails_is_none(shop):
     said(shop, "CREATE MATERIALIZED VIEW quotients AS SELECT id, 12 / amount AS q FROM sales")
     for text in ("INSERT INTO sales VALUES (8, 'x', 0, 0)", "UPDATE sales SET amount = 0"):

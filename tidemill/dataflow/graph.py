@@ -38,6 +38,8 @@ class Graph:
         """The inputs by name, in the order of making; constants left out."""
         self.outputs: dict[str, Output] = {}
         """The outputs by name, in the order of making."""
+        self.read_as: dict[str, Node] = {}
+        """What queries read by the name of an input whose columns they have to check."""
         self.root = Scope(0, name, "flow", None, len(self.coordinates), Site.here())
         self.scopes: list[Scope] = [self.root]
         self.frozen = False
@@ -148,6 +150,7 @@ class Graph:
         """Forget nodes and scopes made since the mark: what was being built went wrong."""
         nodes, scopes = mark
         kept = self.nodes[:nodes]
+        self.read_as = {name: node for name, node in self.read_as.items() if node.id < nodes}
         for known in (
             self.nodes, self._consumers, self.inputs, self.outputs, self._plans, self._last_ids, self._undefined,
             self._feedback, self._entered, self._arranged,

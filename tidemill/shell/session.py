@@ -22,6 +22,7 @@ from tidemill.shell.files import copied, save, saved_rows, saved_script
 from tidemill.shell.once import Table, collected, selected
 from tidemill.shell.text import Words, statements
 from tidemill.shell.waiting import Waiting
+from tidemill.sql.chars import length_of
 from tidemill.sql.clocks import NOW, reads_present
 from tidemill.sql.dialects import Dialect, dialect_named
 from tidemill.sql.syntax import parse
@@ -184,13 +185,14 @@ class SqlSession:
 
     def _create(self, text: str) -> None:
         """Make what a text creates: a table, a view, or recursive views."""
+        reads = self._reads(text)
         frozen, started = self._flow.graph.frozen, self._run is not None
         flow, views = self._again(self.definitions) if frozen else (self._flow, dict(self._views))
         before = set(flow.graph.inputs), set(flow.graph.outputs)
         made = _added(flow, text, self.dialect_name, views)
         inputs, outputs = set(flow.graph.inputs) - before[0], set(flow.graph.outputs) - before[1]
         keys = {self.dialect.key_of(name): name for name in inputs or made}
-        reads = self._reads(text) - set(keys)
+        reads = reads - set(keys)
         found = {}
         for key, name in keys.items():
             kind: Any = "table" if inputs else "materialized view" if name in outputs else "view"
@@ -256,7 +258,10 @@ class SqlSession:
 
     def _reads(self, text: str, *, with_names: bool = True) -> frozenset[str]:
         """Return what the names of tables in a text are found by, by default names of WITH too; and of its clock."""
-        _, trees = parse(text, self.dialect_name)
+        source, trees = parse(text, self.dialect_name)
+        for kind in (kind for tree in trees for kind in tree.find_all(exp.DataType)):
+            if length_of(kind, self.dialect) is not None:  # which rows that are kept would have to know
+                raise source.error(kind, "CHAR(n) is of scripts, and not of the shell", "write VARCHAR(n) or TEXT")
         clock = [NOW] if any(map(reads_present, trees)) else []
         names = (
             ".".join(self.dialect.written(part) for part in table.parts)

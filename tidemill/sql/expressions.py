@@ -26,7 +26,7 @@ from tidemill.expressions.types import BOOL, DATE, FLOAT64, INT64, STRING, TIMES
 from tidemill.expressions.windows.binding import bind_windows
 from tidemill.expressions.windows.bound import value_fields
 from tidemill.expressions.windows.calls import WindowCall
-from tidemill.sql import dialect_calls, moments, patterns
+from tidemill.sql import chars, dialect_calls, moments, patterns
 from tidemill.sql.dialects import Dialect
 from tidemill.sql.folding import folded
 from tidemill.sql.scopes import Names, Relation, Scope
@@ -71,6 +71,7 @@ class Expressions(ExpressionParser):
         try:
             if self.depth > MAX_DEPTH:  # before anything is done that takes long for each level
                 raise too_deep()
+            chars.strip_literals(self, node)
             return folded(super().expression(node))
         except SqlError:
             raise
@@ -91,7 +92,7 @@ class Expressions(ExpressionParser):
         """Return what a name means."""
         if isinstance(node.this, exp.Star):
             raise self.names.error(node, "* stands where an expression is expected")
-        return self.names.find(self.scope, node)
+        return chars.read(self, node, self.names.find(self.scope, node))
 
     def dot(self, node: exp.Dot) -> Expr | None:
         """Return a field of a struct."""
@@ -206,7 +207,8 @@ class Expressions(ExpressionParser):
         """Return a cast; those that round or print differently between dialects are refused."""
         safe = bool(node.args.get("safe"))
         self.names.source.only(node, "this", "to", "safe")
-        to = self.type(node.to)
+        length = chars.length_of(node.to, self.dialect)
+        to = STRING if length is not None else self.type(node.to)
         value = self.expression(node.this)
         plain = resolve(value)
         if isinstance(plain, Literal) and isinstance(plain.value, str) and to in (DATE, TIMESTAMP) and not safe:
@@ -220,6 +222,8 @@ class Expressions(ExpressionParser):
                 why = f": {self.dialect.name} has another result for a cast from {given} to {to}"
                 raise self.unsupported(node, f"{why}; FLOOR or ROUND first" if rounds else why)
         made = value.try_cast(to) if safe else Cast(value, to)
+        if length is not None:
+            return chars.read(self, node, chars.filled(made, length))
         if node.to.this in TEXTS:  # PostgreSQL cuts off, others take the whole text
             cut = node.to.expressions if self.dialect.folds else ()
             return Call("left", (made, lit(int(cut[0].name)))) if cut else made
@@ -295,6 +299,8 @@ class Expressions(ExpressionParser):
         if len(found.columns) != 1:
             hint = f"this one has {len(found.columns)}: select one"
             raise self.names.error(node, "a subquery in an expression has one column", hint)
+        if self.names.char_length(found.columns[0].expr) is not None:
+            raise self.names.error(node, "a subquery's value of CHAR(n) is not supported", "cast it to TEXT there")
         return Sub("scalar", found.plan, (found.columns[0].expr,), node=node)
 
     def exists(self, node: exp.Exists) -> Expr:
@@ -326,7 +332,11 @@ class Expressions(ExpressionParser):
         if len(found.columns) != len(operands):
             reason = f"{len(operands)} values are compared with {len(found.columns)} columns of a subquery"
             raise self.names.error(node, reason)
-        values = tuple(c.expr for c in found.columns)
+        values = tuple(chars.stripped(c.expr, self.names) for c in found.columns)
+        given = bare.expressions if isinstance(bare, exp.Tuple) else [bare]
+        for one, column in zip(given, found.columns, strict=True):
+            if chars.is_char(self, one) != (self.names.char_length(column.expr) is not None):
+                raise self.names.error(node, "CHAR(n) with another type in a subquery", "cast both sides to TEXT")
         return Sub("compare", found.plan, values, tuple(operands), comparison, node)
 
     def compared_with_list(self, left: exp.Expression, right: exp.Expression, comparison: str, node: Any) -> Expr:

@@ -184,6 +184,10 @@ def combined(names: Names, operation: str, left: Relation, right: Relation, node
         if dtype == NULL:
             visible.append(a)
             continue
+        lengths = {names.char_length(side.expr) for side in (a, b)}
+        if len(lengths) > 1:
+            hint = "cast both sides to TEXT, or to the same CHAR(n)"
+            raise names.error(node, f"{operation.upper()} of CHAR(n) with another type is not supported", hint)
         nullable = False
         for one, named in zip((a, b), sides, strict=True):
             given = names.type_of(one.expr, node)
@@ -191,7 +195,7 @@ def combined(names: Names, operation: str, left: Relation, right: Relation, node
             made, bound = names.typed(one.expr if given == dtype else one.expr.cast(dtype), node)
             nullable = nullable or bound.nullable
             named.append((attrs.evolve(field, nullable=bound.nullable), made))
-        out = names.field(a.name, dtype, nullable=nullable)
+        out = names.with_length(names.field(a.name, dtype, nullable=nullable), *lengths)
         fields.append(out)
         visible.append(Visible(a.name, a.key, Column(out.name)))
     if not fields:

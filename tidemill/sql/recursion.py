@@ -134,6 +134,8 @@ def _assigned(names: Names, found: Relation, fields: tuple[Field, ...], shown: l
     named: list[Named] = []
     for column, field, name in zip(found.columns, fields, shown, strict=True):
         given = names.type_of(column.expr, node)
+        if names.char_length(column.expr) is not None:
+            raise names.error(node, f"column `{name}` of CHAR(n) in recursion is not supported", "cast it to TEXT")
         if given != NULL and not widens(given, field.dtype) and not _both_numbers(given, field.dtype):
             reason = f"column `{name}` is declared {field.dtype}, and its query gives {given}"
             raise names.error(node, reason, "cast it in the query")

@@ -15,7 +15,7 @@ from tidemill.expressions.aggregate_functions import Aggregate
 from tidemill.expressions.aggregates import bind_aggregate
 from tidemill.expressions.binding import bind, bind_predicate
 from tidemill.expressions.bound import Bound
-from tidemill.expressions.expr import Column, Expr
+from tidemill.expressions.expr import Call, Column, Expr, Literal
 from tidemill.expressions.functions import NULL
 from tidemill.expressions.rewriting import can_fail
 from tidemill.expressions.schema import Field, Schema
@@ -79,6 +79,8 @@ class Names:
         self.dialect = dialect
         self.fields: dict[str, Field] = {}
         self._numbers: dict[str, int] = {}
+        self.lengths: dict[str, int] = {}
+        """Of columns of CHAR(n) how long they are, in dialects in which blanks at their end count for nothing."""
         self._failing: dict[int, tuple[Expr, bool]] = {}
 
     def field(self, name: str, dtype: DType, *, nullable: bool = True) -> Field:
@@ -91,7 +93,23 @@ class Names:
 
     def again(self, field: Field, *, nullable: bool | None = None) -> Field:
         """Return a new column like another."""
-        return self.field(field.name, field.dtype, nullable=field.nullable if nullable is None else nullable)
+        made = self.field(field.name, field.dtype, nullable=field.nullable if nullable is None else nullable)
+        return self.with_length(made, self.lengths.get(field.name))
+
+    def with_length(self, field: Field, length: int | None) -> Field:
+        """Return a column, which is one of CHAR(n) if it has a length."""
+        if length is not None:
+            self.lengths[field.name] = length
+        return field
+
+    def char_length(self, expression: Expr) -> int | None:
+        """Return the length of a value of CHAR(n): of a column, or of a cast, which alone fills up."""
+        if isinstance(expression, Column):
+            return self.lengths.get(expression.name)
+        if isinstance(expression, Call) and expression.function == "rpad" and self.dialect.folds:
+            length = expression.args[1]
+            return length.value if isinstance(length, Literal) else None
+        return None
 
     def schema(self, expressions: Iterable[Expr]) -> Schema:
         """Return the schema of all columns that expressions read."""
@@ -117,7 +135,8 @@ class Names:
         if isinstance(expression, Column):
             return self.fields[expression.name], expression
         made, bound = self.typed(expression, node)
-        return self.field(name, bound.dtype, nullable=bound.nullable), made
+        field = self.field(name, bound.dtype, nullable=bound.nullable)
+        return self.with_length(field, self.char_length(expression)), made
 
     def aggregate(self, aggregate: Aggregate, node: Any) -> tuple[Field, Aggregate]:
         """Return a new column that an aggregate of groups computes."""

@@ -24,7 +24,8 @@ from tidemill.expressions.expr import Alias, Column, Expr, col
 from tidemill.expressions.recursion_guard import recursion_guard
 from tidemill.expressions.schema import Field, Schema, unused_name
 from tidemill.expressions.sort_keys import SortKey
-from tidemill.sql import clocks
+from tidemill.expressions.types import STRING
+from tidemill.sql import chars, clocks
 from tidemill.sql.costs import cost
 from tidemill.sql.describe import described, written
 from tidemill.sql.dialects import Dialect, dialect_named
@@ -123,7 +124,8 @@ def _all_or_nothing(flow: Building) -> Iterator[None]:
 def graph_tables(flow: Building) -> dict[str, Collection]:
     """Return the inputs of a dataflow, and its outputs, as tables."""
     found: dict[str, GraphNode] = {name: node.inputs[0] for name, node in flow.graph.outputs.items()}
-    found |= dict(flow.graph.inputs.items())
+    found |= flow.graph.inputs
+    found |= flow.graph.read_as
     return {name: Collection(flow, node) for name, node in found.items()}
 
 
@@ -162,7 +164,11 @@ class _Script:
 
     def table(self, name: str, collection: Collection) -> Relation:
         """Return a collection's rows, its columns under names that are new."""
-        fields = tuple(self.names.field(f.name, f.dtype, nullable=f.nullable) for f in collection.schema)
+        lengths = chars.LENGTHS.get(collection.node, {})
+        fields = tuple(
+            self.names.with_length(self.names.field(f.name, f.dtype, nullable=f.nullable), lengths.get(f.name))
+            for f in collection.schema
+        )
         plan = Get(name=name, collection=collection, names=collection.schema.names, columns=fields)
         pairs = zip(collection.schema.names, fields, strict=True)
         return Relation(plan, tuple(Visible(n, self.dialect.key_of(n), Column(f.name)) for n, f in pairs))
@@ -309,11 +315,29 @@ class _Script:
             raise
         except TidemillError as error:
             raise self.names.error(node.this, str(error.args[0])) from None
+        self.add(name, self.checked_columns(name, made, node, [*keys, *unique]))
+
+    def checked_columns(self, name: str, made: Collection, node: exp.Create, keys: list[list[str]]) -> Collection:
+        """Return a table's rows with what its columns are given as their types have it: what its name means."""
         declared = [c for c in node.this.expressions if isinstance(c, exp.ColumnDef)]
-        pairs = zip(fields, declared, strict=True)
+        pairs = [*zip(self.flow.graph.inputs[name].schema, declared, strict=True)]
         values = {f.name: checked(col(f.name), c.args["kind"], self.dialect) for f, c in pairs}
         smaller = {n: v for n, v in values.items() if not isinstance(v, Column)}
-        self.add(name, made.with_columns(**smaller) if smaller else made)
+        lengths = {f.name: n for f, c in pairs if (n := chars.length_of(c.args["kind"], self.dialect)) is not None}
+        for one in lengths:
+            if any(self.dialect.key_of(one) in map(self.dialect.key_of, some) for some in keys):
+                raise self.names.error(
+                    node.this, f"key `{one}` of CHAR(n) is not supported", "write VARCHAR(n) or TEXT"
+                )
+        if not smaller:
+            return made
+        given = Collection(self.flow, self.flow.graph.inputs[name])
+        plain = given.with_columns(**smaller)
+        self.flow.graph.read_as[name] = plain.node
+        found = plain if made.node is given.node else made.with_columns(**smaller)
+        if lengths:
+            chars.LENGTHS[plain.node] = chars.LENGTHS[found.node] = lengths
+        return found
 
     def on_time(self, rows: Collection, watermark: Any, node: exp.Create) -> Collection:
         """Return a table's rows, without those that are late if WITH (on_time = true) says so."""
@@ -366,7 +390,8 @@ class _Script:
                 nullable = bool(kind.args.get("allow_null"))
             else:
                 raise self.names.error(node, f"`{constraint.sql()}` of column `{name}` is not supported")
-        return Field(name, type_of(node.args["kind"], self.source, self.dialect), nullable)
+        is_char = chars.length_of(node.args["kind"], self.dialect) is not None
+        return Field(name, STRING if is_char else type_of(node.args["kind"], self.source, self.dialect), nullable)
 
     # -- queries ------------------------------------------------------------------------------------------------------
 
@@ -406,6 +431,8 @@ class _Script:
                 names.append(unused_name(f"__order_{i}", names))
         named = tuple(self.selected(value, n, node) for n, value in zip(names, values, strict=True))
         plan = rewriter.plan(Project(input=relation.plan, named=named))
+        for field, value in zip(plan.columns, values, strict=True):
+            self.names.with_length(field, self.names.char_length(value))
         self.plans.append((name, plan))
         return plan, names
 
@@ -418,7 +445,11 @@ class _Script:
                 raise
             raise self.names.error(node, str(error.args[0])) from None
         chosen = zip(plan.columns, names, strict=True)
-        return rows.collection.select(*(Alias(col(rows.at[f.name]), n) for f, n in chosen))
+        made = rows.collection.select(*(Alias(col(rows.at[f.name]), n) for f, n in chosen))
+        columns = zip(plan.columns, names, strict=True)
+        if lengths := {n: self.names.lengths[f.name] for f, n in columns if f.name in self.names.lengths}:
+            chars.LENGTHS[made.node] = lengths
+        return made
 
     def selected(self, expression: Expr, name: str, node: exp.Expression) -> Named:
         """Return a column of the result, under its own name also where plans are shown."""

@@ -15,6 +15,7 @@ from tidemill.expressions.sort_keys import SortKey
 from tidemill.expressions.types import INT32
 from tidemill.expressions.windows.calls import WindowCall
 from tidemill.sql import pivots, tables
+from tidemill.sql.chars import stripped
 from tidemill.sql.expressions import Expressions
 from tidemill.sql.plan import Filter, Join, Node, Project, TopK, Values, free, read
 from tidemill.sql.scopes import Item, Names, Relation, Scope, Visible
@@ -207,6 +208,8 @@ class Sources:
         both = Item(left.plan, (*left.star, *right.star), (*left.qualified, *right.qualified))
         keys = [self.names.dialect.key(n) for n in node.args.get("using") or ()]
         pairs = [(self._key(left, k, node).expr, self._key(right, k, node)) for k in keys]
+        if any(self.names.char_length(b.expr) is not None or self.names.char_length(a) is not None for a, b in pairs):
+            raise self.names.error(node.this, "ASOF JOIN USING columns of CHAR(n) is not supported", "write ON")
         compared = [*["eq"] * (len(pairs) - 1), "ge"]
         conditions: list[Expr] = [Call(how, (a, b.expr)) for how, (a, b) in zip(compared, pairs, strict=False)]
         if (on := node.args.get("on")) is not None:
@@ -249,7 +252,16 @@ class Sources:
             keys = [c.key for c in left.star if any(c.key == d.key for d in right.star)]
         pairs = [(self._key(left, k, node), self._key(right, k, node)) for k in dict.fromkeys(keys)]
         both = Item(left.plan, (*left.star, *right.star), (*left.qualified, *right.qualified))
-        conditions: list[Expr] = [Call("eq", (a.expr, b.expr)) for a, b in pairs]
+        conditions: list[Expr] = [
+            Call("eq", (stripped(a.expr, self.names), stripped(b.expr, self.names))) for a, b in pairs
+        ]
+        for a, b in pairs:
+            lengths = [self.names.char_length(c.expr) for c in (a, b)]
+            if any(lengths) and (kind == "full" or not all(lengths)):
+                what = "FULL JOIN USING" if kind == "full" else f"JOIN with `{a.name}` of another type"
+                raise self.names.error(
+                    node.this, f"{what} of columns of CHAR(n) is not supported", "write ON and casts"
+                )
         for one in conditions:
             self.names.condition(one, node.this, "JOIN")
         if (on := node.args.get("on")) is not None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from tidemill.errors import SchemaError
-from tidemill.expressions.expr import Expr, lit
+from tidemill.expressions.expr import Call, Expr, lit
 from tidemill.expressions.sql_parser import narrowed
 from tidemill.expressions.types import (
     BINARY,
@@ -27,6 +27,7 @@ from tidemill.expressions.types import (
     struct_type,
 )
 from tidemill.expressions.types import decimal_type as decimal_of
+from tidemill.sql.chars import length_of
 from tidemill.sql.dialects import Dialect
 from tidemill.sql.syntax import Source
 
@@ -105,5 +106,8 @@ def _inner(node: exp.DataType, source: Source, dialect: Dialect) -> DType:
 
 def checked(value: Expr, node: exp.DataType, dialect: Dialect) -> Expr:
     """Return a value that a table's column was given, an error where its type does not have it."""
+    length = length_of(node, dialect)
+    if length is not None:
+        return Call("fit", (value, lit(f"char {length}"), lit(False)))
     is_comment = node.this in TEXTS and dialect.name == "duckdb"
     return value if is_comment else narrowed(value, node)
