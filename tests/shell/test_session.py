@@ -232,6 +232,33 @@ def test_errors_point_to_the_place_and_change_nothing(shop, text, message, place
     assert (rows(shop, "SELECT * FROM sales"), rows(shop, "SHOW TABLES")) == before
 
 
+def test_columns_hold_what_their_types_have(tmp_path):
+    """300000 was a SMALLINT in the shell, "a" a CHAR(3): only the text of CREATE TABLE itself would have checked it."""
+    session = SqlSession()
+    said(session, "CREATE TABLE t (i SMALLINT PRIMARY KEY, c CHAR(3), v VARCHAR(2), r REAL)")
+    said(session, "INSERT INTO t VALUES (1, 'a', 'xy  ', 0.1), (2, 'abc  ', 'x ', 2)")
+    said(session, "CREATE MATERIALIZED VIEW m AS SELECT c || '.' AS c, v FROM t")
+    held = [(1, "a  ", "xy", 0.10000000149011612), (2, "abc", "x ", 2.0)]
+    for text, reason in (
+        ("INSERT INTO t VALUES (300000, 'a', 'x', 1)", "300000 does not fit smallint"),
+        ("UPDATE t SET v = 'xyz' WHERE i = 1", "'xyz' does not fit varchar"),
+        ("MERGE INTO t USING (SELECT 2 AS j) s ON i = j WHEN MATCHED THEN UPDATE SET c = 'long'", "fit char"),
+    ):
+        with pytest.raises(TidemillError, match=reason):
+            said(session, text)
+    assert rows(session, "SELECT * FROM t") == held
+    assert rows(session, "SELECT * FROM m") == [("a  .", "xy"), ("abc.", "x ")]
+    said(session, f"COPY t TO '{tmp_path / 't.parquet'}'")
+    assert said(session, "UPDATE t SET c = 'b' WHERE c = 'a  '; DELETE FROM t WHERE c = 'abc'") == [
+        "UPDATE 1",
+        "DELETE 1",
+    ]
+    assert rows(session, "SELECT c FROM t") == [("b  ",)]
+    said(session, f"DELETE FROM t; COPY t FROM '{tmp_path / 't.parquet'}'")
+    assert rows(session, "SELECT * FROM t") == held
+    session.close()
+
+
 @pytest.mark.parametrize(
     "text", ["CREATE TABLE t (c CHAR(3))", "SELECT '1'::char(3) AS x", "CREATE VIEW v AS SELECT 'a'::char(3) AS x"]
 )

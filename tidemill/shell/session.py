@@ -15,6 +15,7 @@ from tidemill.boundary.results import Rows, Updates, arrow_table
 from tidemill.collections.collection import Collection
 from tidemill.errors import StateError, TidemillError, did_you_mean
 from tidemill.expressions.schema import Schema
+from tidemill.expressions.sql_text import to_sql
 from tidemill.flow import Dataflow
 from tidemill.renderer.runs.run import Engine, Run
 from tidemill.shell.changes import RowChange, Target, counted, deleted, inserted, merged, updated
@@ -368,7 +369,7 @@ class SqlSession:
         number = numbers[True] if first == "INSERT" else max(numbers[True], numbers[False])
         if first == "MERGE":
             number = sum(numbers.values())
-        answers = self._put(changes)
+        answers = self._put([self._fitted(change) for change in changes])
         yield Answer(f"{first} {number}")
         yield from answers
 
@@ -387,6 +388,17 @@ class SqlSession:
             found = self.ask(f"SELECT * FROM {self._quoted(name)}", lambda query: query)
             if moved & {_at(row, key) for row in found}:
                 raise statement.error(f"a row of `{name}` has the new key already", "delete that row before")
+
+    def _fitted(self, change: RowChange) -> RowChange:
+        """Return rows that come as the types of the table's columns have them, where these are kept as larger ones."""
+        checks: Any = self._flow.graph.read_as.get(change.table)
+        if checks is None or not change.comes:
+            return change
+        values = dict(zip(checks.schema.names, map(to_sql, checks.columns), strict=True))
+        schema = self._flow.graph.inputs[change.table].schema
+        text = f"SELECT * FROM {self._quoted(change.table)}"
+        tables = {change.table: Table(schema, change.rows)}
+        return RowChange(change.table, collected(text, self.dialect_name, tables, lambda rows: rows.select(**values)))
 
     def _quoted(self, name: str) -> str:
         """Return a name as it is written in the dialect."""
@@ -518,7 +530,7 @@ class SqlSession:
             return
         target = self.target(copy.what, copy.what.written())
         rows = copy.read(target.schema)
-        answers = self._put([RowChange(target.name, rows)])
+        answers = self._put([self._fitted(RowChange(target.name, rows))])
         yield Answer(f"COPY {rows.num_rows}")
         yield from answers
 
