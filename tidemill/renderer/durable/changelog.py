@@ -111,10 +111,9 @@ class Changelogs:
         for name in self._followed() & updates.keys():
             if updates[name] is None:
                 msg = (
-                    f"{self._outputs[name].where} is written to a changelog and gives something else now, and what it "
-                    "held is not known, as steps were taken since the last checkpoint, or it has other columns: start "
-                    f"once with the flow as it was, for run.checkpoint() or run.to_changelog(folder, [...]) without "
-                    f"{name!r}"
+                    f"{self._outputs[name].where} is written to a changelog and has other columns now, or its state is "
+                    "that of an earlier tidemill, so that what it held cannot be taken back: start once with the flow "
+                    f"as it was, for run.to_changelog(folder, outputs=[...]) without {name!r}"
                 )
                 raise StateError(msg)
 

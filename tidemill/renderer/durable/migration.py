@@ -7,22 +7,28 @@ of it: before it the folder is that of the old version, after it that of the new
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import numpy as np
 
+from tidemill.boundary.results import parts_of
 from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input, Node
 from tidemill.errors import StateError, StepError
 from tidemill.expressions.types import dtype
 from tidemill.renderer.durable.definition import Columns, InputDefinition, StateDefinition
+from tidemill.renderer.durable.kept_changes import in_frame
 from tidemill.renderer.durable.loading import Loading, kept_nodes, load, loading, require_loadable
+from tidemill.renderer.durable.log_reading import Entry
+from tidemill.renderer.durable.output_changes import OutputShapes
 from tidemill.renderer.durable.spill_files import SpilledBatch, SpillFile
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
+from tidemill.renderer.embedded.kernels.codec import encode
+from tidemill.renderer.embedded.kernels.times import advance
 from tidemill.renderer.embedded.kernels.updates import NULL, UpdateArray, consolidated, stacked
 from tidemill.renderer.embedded.operators.input_output import OutputOperator
 from tidemill.renderer.embedded.schedule import Operator
@@ -212,10 +218,13 @@ class Migration:
         """Return whether operators compute the same, whichever of several that do."""
         return self.before.keys[before].partition(" ")[0] == self.now.keys[now].partition(" ")[0]
 
-    def changes(self, saved: Saved | None, *, is_last: bool) -> dict[str, UpdateArray | None]:
+    def changes(
+        self, saved: Saved | None, entries: Sequence[Entry], shapes: OutputShapes | None
+    ) -> dict[str, UpdateArray | None]:
         """Return the changes of outputs that are new or others: what they hold, less what they held before.
 
-        None for what nobody knows: ``is_last`` says whether there was no step after what was saved.
+        None where that had other columns, or is in a folder whose steps do not say what outputs changed by (``shapes``
+        is None). ``entries`` are the commits from what was saved on.
         """
         found: dict[str, UpdateArray | None] = {}
         gone = {self.before.keys[p] for name, (p, _) in self.before.outputs.items() if name not in self.now.outputs}
@@ -225,17 +234,35 @@ class Migration:
                 continue
             if was is None and self.now.keys[place] in gone:  # it has another name now
                 continue
-            node = self.executor.graph.outputs[name]
-            holds = self.executor.compiled.outputs[node].spine.all_updates()
+            operator = self.executor.compiled.outputs[self.executor.graph.outputs[name]]
+            holds = operator.spine.all_updates()
             if was is None:
                 found[name] = consolidated(holds)
-            elif saved is None or not is_last or _types(was[1]) != _types(columns):
+            elif shapes is None or _types(was[1]) != _types(columns):
                 found[name] = None
             else:
-                held = self.old_updates(saved, was[0], was[1]).copy()
+                held = self._held(name, saved, entries, shapes)
                 held[-1] *= -1
-                found[name] = consolidated(np.concatenate((holds, held), axis=1))
+                both = np.concatenate((holds, held), axis=1)
+                users = self.frontiers.users
+                found[name] = consolidated(advance(both, len(columns), users, operator.readers_since))
         return found
+
+    def _held(self, name: str, saved: Saved | None, entries: Sequence[Entry], shapes: OutputShapes) -> UpdateArray:
+        """Return what an output of the version before held: what was saved, and what steps since changed it by."""
+        schema, users, interner = shapes.schemas[name], self.frontiers.users, self.executor.compiled.interner
+        width = len(schema)
+        blocks = [np.empty((width + users + 1, 0), np.int64)]
+        if saved is not None and entries[0].commit.step:  # else what constants came to is in the first step
+            blocks.append(self.old_updates(saved, *self.before.outputs[name]))
+        for entry in entries:
+            for part in in_frame(entry):
+                if part.output == name:
+                    table, times, diffs = parts_of(shapes.updates(name, part.packed(), part.lower, part.upper))
+                    block = encode(schema, table, interner, more_rows=users + 1)
+                    block[width:-1], block[-1] = times, diffs
+                    blocks.append(block)
+        return np.concatenate(blocks, axis=1)
 
 
 def with_new(frontiers: Mapping[str, Any], inputs: Mapping[str, Input], users: int) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from tidemill.renderer.durable.journal import replayed
 from tidemill.renderer.durable.large_changes import LargeChange, LargeChanges
 from tidemill.renderer.durable.migration import Migration, with_new
 from tidemill.renderer.durable.migration_plan import MigrationPlan
+from tidemill.renderer.durable.output_changes import OutputShapes
 from tidemill.renderer.durable.recorder import StepRecorder
 from tidemill.renderer.durable.spill_store import SpillStore
 from tidemill.renderer.durable.step_log import StepLog
@@ -266,7 +267,8 @@ def _require_no_change(plan: MigrationPlan, folder: Path) -> None:
 def _commit(migration: Migration, log: StepLog, recorder: StepRecorder) -> None:
     """Have the state be that of the new version, and what its outputs changed by be read as changes."""
     saved, executor, frontiers = log.checkpoint_content(), migration.executor, migration.frontiers
-    changes = migration.changes(saved, is_last=log.steps_since_base == 0) if log.last.step else {}
+    shapes = None if log.base.outputs is None else OutputShapes.read(log.base.outputs)
+    changes = migration.changes(saved, log.entries, shapes) if log.last.step else {}
     if saved is not None:
         saved.arrays.close()
     recorder.migrate(changes)
@@ -276,7 +278,7 @@ def _commit(migration: Migration, log: StepLog, recorder: StepRecorder) -> None:
         if node.changes is False:
             continue
         if block is None:
-            _LOG.warning("%s: changes of %r begin with all that it holds: what it held is not known", log.folder, name)
+            _LOG.warning("%s: changes of %r begin with all that it holds: it had other columns", log.folder, name)
         operator.forget_unread(operator.spine.all_updates() if block is None else block)
         frontiers.read[node] = Antichain.minimum(frontiers.users)
 
