@@ -611,3 +611,22 @@ def test_refreshes_killed_at_random_moments_lose_and_double_nothing(tmp_path):
     found = killed_views.killed(tmp_path, versions=8, kills=4, seed=3)
     assert found["wrong"] == []
     assert found["kills"] >= 2  # a fast machine is done before the last ones
+
+
+def test_moments_with_a_zone_leave_as_such(tmp_path):
+    """Delta's TIMESTAMP stays one, in a schema that is taken from the table; it is UTC where a schema says no zone."""
+    rows = pd.DataFrame({"id": [1], "at": pd.to_datetime(["2026-03-01 23:30"], utc=True)})
+    write_deltalake(tmp_path / "in", rows)
+    with tm.Views(tmp_path / "state") as views:
+        moments = views.source("moments", tm.delta(tmp_path / "in"), key="id")
+        views.view("kept", moments.with_columns(hour="hour(at)"), to=tm.delta(tmp_path / "kept"), key="id")
+        views.view("file", moments, to=tm.files(tmp_path / "file.parquet"))
+        schema = {"id": "int64", "at": "timestamp"}
+        plain = views.source("plain", tm.delta(tmp_path / "in"), key="id", schema=schema)
+        views.view("plain", plain, to=tm.delta(tmp_path / "plain"), key="id")
+        views.refresh()
+    kept, plain = (DeltaTable(tmp_path / n).to_pyarrow_table() for n in ("kept", "plain"))
+    assert kept["at"].type == pq.read_table(tmp_path / "file.parquet")["at"].type == pa.timestamp("us", "UTC")
+    assert kept["hour"].to_pylist() == [23]
+    assert plain["at"].type == pa.timestamp("us")
+    assert kept["at"].cast(pa.timestamp("us")) == plain["at"] == pa.chunked_array([[pd.Timestamp("2026-03-01 23:30")]])

@@ -191,8 +191,8 @@ def delta(path: str | os.PathLike[str], *, storage_options: dict[str, str] | Non
     """Return a table of Delta Lake for `Views`: as a source read by versions, as a sink written with transactions.
 
     As a source a table with a change feed (``delta.enableChangeDataFeed``) costs the rows that changed; one without
-    costs the files that changed. Moments with a zone are UTC without one. As a sink, each refresh is one commit, with
-    its number as an application transaction, so that none is written twice. ``path`` and ``storage_options`` are what
-    ``deltalake`` takes. Needs it: ``pip install 'tidemill[delta]'``.
+    costs the files that changed. Moments with a zone, Delta's TIMESTAMP, are of type ``timestamptz``, and so written.
+    As a sink, each refresh is one commit, with its number as an application transaction, so that none is written twice.
+    ``path`` and ``storage_options`` are what ``deltalake`` takes. Needs it: ``pip install 'tidemill[delta]'``.
     """
     return _Delta(path, storage_options)

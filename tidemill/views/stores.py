@@ -125,7 +125,10 @@ class Sink(abc.ABC):
 
 
 def plain(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
-    """Return the columns of a schema, zoned moments as UTC without a zone; `ViewError` naming a column that is gone."""
+    """Return the columns of a schema, zoned moments in UTC; `ViewError` naming a column that is gone.
+
+    Without a zone, where the schema says so.
+    """
     columns = []
     for field in schema:
         if field.name not in table.column_names:
@@ -136,14 +139,8 @@ def plain(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
             raise ViewError(msg)
         column = table[field.name]
         if pa.types.is_timestamp(column.type) and column.type.tz is not None:
-            column = pc.cast(pc.cast(column, pa.timestamp(column.type.unit, "UTC")), pa.timestamp(column.type.unit))
+            column = pc.cast(column, pa.timestamp(column.type.unit, "UTC"))
+            if pa.types.is_timestamp(field.type) and field.type.tz is None:
+                column = pc.cast(column, pa.timestamp(column.type.unit))
         columns.append(column)
     return pa.Table.from_arrays(columns, names=schema.names)
-
-
-def without_zones(schema: pa.Schema) -> pa.Schema:
-    """Return a schema whose moments have no zone: what `plain` makes of a table's."""
-    for i, field in enumerate(schema):
-        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
-            schema = schema.set(i, field.with_type(pa.timestamp(field.type.unit)))
-    return schema

@@ -26,7 +26,7 @@ from tidemill.renderer.engines import Embedded
 from tidemill.renderer.runs.run import Run
 from tidemill.renderer.runs.subscriptions import Subscription, ack_together
 from tidemill.views.journal import Refresh, RefreshJournal, digest_of
-from tidemill.views.stores import Sink, Source, plain, without_zones
+from tidemill.views.stores import Sink, Source, plain
 from tidemill.views.writing import DIFF, TIME, DeclaredView, Due, Way, net, together, write
 
 _Before: TypeAlias = tuple[Refresh | None, Mapping[str, Any] | None]
@@ -114,7 +114,7 @@ class Views:
             msg = f"views.source({name!r}, {store}): expected key=[...], the columns of its primary key"
             raise ViewError(msg)
         store.keep_in(self._folder / "sources" / quote(name, safe=""), keys)
-        columns = schema_like(without_zones(store.schema())) if schema is None else schema
+        columns = schema_like(store.schema()) if schema is None else schema
         made = self.flow.input(name, columns, key=key, watermark=watermark)
         store.read_as(made.schema)
         self._sources[name] = _Declared(store, pa.schema([(f.name, f.dtype.arrow) for f in made.schema]), keys)
