@@ -182,3 +182,39 @@ def test_state_does_not_depend_on_it(tmp_path):
             run.insert("x", [(1,)])
             run.advance()
             assert len(run.snapshot("n")) == 1
+
+
+def test_the_moments_of_a_pydantic_model():
+    pydantic = pytest.importorskip("pydantic")
+    model = pydantic.create_model("Model", t=(pydantic.AwareDatetime, ...), n=(pydantic.NaiveDatetime | None, None))
+    flow = tm.Dataflow()
+    assert str(flow.input("x", like=model).schema) == "(t: timestamptz not null, n: timestamp)"
+
+
+@pytest.mark.parametrize("partitions", [[], ["s"]])
+def test_folders_and_urls_of_parquet_files(tmp_path, partitions):
+    """What `tm.read_parquet` reads, it has the schema of."""
+    fsspec = pytest.importorskip("fsspec")
+    table = TABLE.select(["i", "s"]).slice(0, 1)
+    ds.write_dataset(table, tmp_path / "in", format="parquet", partitioning=partitions, partitioning_flavor="hive")
+    there = tm.read_parquet(tmp_path / "in")
+    assert loaded(there, there) == ("(i: int64, s: string)", [(1, "a")])
+    with pytest.raises(RowError, match=r"like=, folder '.*': there are no Parquet files in it"):
+        (tmp_path / "none").mkdir()
+        loaded(tm.read_parquet(tmp_path / "none"), [])
+    with fsspec.open("memory://likeness/1.parquet", "wb") as file:
+        pq.write_table(table, file)
+    url = tm.read_parquet("memory://likeness/1.parquet")
+    assert loaded(url, url)[1] == [(1, "a")]
+
+
+def test_a_scanner():
+    scanner = ds.dataset(TABLE).scanner(columns=["i", "s"])
+    assert loaded(scanner, ds.dataset(TABLE).scanner(columns=["i", "s"]))[1] == [(1, "a"), (2, None)]
+    with pytest.raises(RowError, match="the table has columns"):
+        loaded(TABLE, ds.dataset(TABLE).scanner(columns=["i", "s"]))
+
+
+def test_a_lazy_frame_is_to_be_collected():
+    with pytest.raises(SchemaError, match="like= is a LazyFrame, which has no rows yet"):
+        loaded(pl.LazyFrame({"i": [1]}), [])

@@ -342,3 +342,16 @@ def test_what_a_type_cannot_hold_overflows(dtype):
     value = [10**400] if dtype.startswith("list") else 10**400
     with pytest.raises(RowError, match=r"is not a valid (float|int)64: overflow"):
         read_back(Schema.of({"c": dtype}), [(value,)])
+
+
+def test_moments_with_nanoseconds_and_without_a_zone_are_told_what_to_do():
+    flow = tm.Dataflow()
+    flow.output("x", flow.input("x", {"at": "timestamptz"}))
+    zoned, plain = pd.Timestamp("2026-03-01 12:00:00.123456789", tz="Europe/Berlin"), np.datetime64("2026-03-01T12:00")
+    with flow.start() as run:
+        with pytest.raises(RowError, match=r"microseconds; value.floor\('us'\) makes one"):
+            run.insert("x", [(zoned,)])
+        with pytest.raises(RowError, match=r"it has no zone: value.astype\('datetime64\[us\]'\).item\(\).replace"):
+            run.insert("x", [(plain,)])
+        run.insert("x", [(zoned.floor("us"),)])
+        run.insert("x", [(plain.astype("datetime64[us]").item().replace(tzinfo=dt.UTC),)])

@@ -33,10 +33,7 @@ def folder_dataset(folder: str, schema: Schema, columns: Mapping[str, str], wher
     """Return the Parquet files in a folder; what ``key=value`` in the paths says are columns of the schema's types."""
     import pyarrow.dataset as ds  # noqa: PLC0415 - slow to import
 
-    found = ds.dataset(folder, format="parquet", partitioning="hive")
-    if not found.files:
-        msg = f"{where}: there are no Parquet files in it"
-        raise RowError(msg)
+    found = _hive(folder, where)
     in_files = {n for fragment in found.get_fragments() for n in fragment.physical_schema.names}
     ours = {columns.get(f.name, f.name): f.dtype.arrow for f in schema}
     in_paths = [(n, ours[n]) for n in found.schema.names if n not in in_files and n in ours]
@@ -44,6 +41,21 @@ def folder_dataset(folder: str, schema: Schema, columns: Mapping[str, str], wher
         return found
     typed = ds.partitioning(pa.schema(in_paths), flavor="hive")
     return ds.dataset(folder, format="parquet", partitioning=typed)
+
+
+def folder_schema(folder: str, where: str) -> pa.Schema:
+    """Return the columns of the Parquet files in a folder, and those of its paths: numbers, where all are, or text."""
+    return _hive(folder, where).schema
+
+
+def _hive(folder: str, where: str) -> Any:
+    import pyarrow.dataset as ds  # noqa: PLC0415 - slow to import
+
+    found = ds.dataset(folder, format="parquet", partitioning="hive")
+    if not found.files:
+        msg = f"{where}: there are no Parquet files in it"
+        raise RowError(msg)
+    return found
 
 
 def local_path(path: str) -> str:

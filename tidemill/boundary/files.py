@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidemill.boundary.datasets import (
     dataset_table,
     folder_dataset,
+    folder_schema,
     is_remote,
     local_path,
     opened,
@@ -85,12 +86,16 @@ class ParquetFiles(_Files):
     columns: Mapping[str, str] | None
 
     def arrow_schema(self) -> pa.Schema:
-        """Return the schema of the first file, under the input's names."""
+        """Return the schema of the first file, or folder, under the input's names."""
         import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
 
-        path = _found(self.paths, "like=")[0]
+        path = _found(self.paths, "like=", folders=True)[0]
         try:
-            schema = pq.read_schema(path)
+            if not is_remote(path) and os.path.isdir(path):  # noqa: PTH112 - as in `_found`
+                schema = folder_schema(path, f"like=, folder {path!r}")
+            else:
+                with opened(path, "like=") as there:
+                    schema = pq.read_schema(there)
         except (OSError, pa.ArrowException) as error:
             msg = f"like=: {path} cannot be read: {error}"
             raise SchemaError(msg) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
@@ -16,6 +16,9 @@ from tidemill.errors import SchemaError, TidemillError, brief
 from tidemill.expressions.schema import Field, Schema
 from tidemill.expressions.types import DType, dtype, list_type, struct_type
 
+_MOMENTS: Final = {"AwareDatetime": "timestamptz", "NaiveDatetime": "timestamp"}
+"""Pydantic's types for moments with a zone, and without."""
+
 
 def schema_like(given: Any) -> Schema:
     """Return the schema of a table, a schema of Arrow's, Parquet files, a collection, or a class with annotations.
@@ -24,6 +27,9 @@ def schema_like(given: Any) -> Schema:
     values are looked at. Classes are dataclasses, those of attrs, named tuples, pydantic's models: ``int`` is not NULL,
     ``int | None`` may be.
     """
+    if type(given).__name__ == "LazyFrame":
+        msg = "like= is a LazyFrame, which has no rows yet: give what collect() makes of it"
+        raise SchemaError(msg)
     if isinstance(getattr(given, "schema", None), Schema):
         return given.schema  # type: ignore[no-any-return]
     if isinstance(given, type):
@@ -51,7 +57,8 @@ def _arrow_schema(given: Any) -> pa.Schema | None:
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(given, pandas.DataFrame):
         return pa.Schema.from_pandas(given, preserve_index=False)
-    found = given if isinstance(given, pa.Schema) else getattr(given, "schema", None)
+    found = given if isinstance(given, pa.Schema) else getattr(given, "projected_schema", None)  # a scanner's
+    found = getattr(given, "schema", None) if found is None else found
     if isinstance(found, pa.Schema):  # also Arrow's tables, batches, datasets
         return found
     if hasattr(given, "__arrow_c_schema__"):
@@ -89,6 +96,8 @@ def _type(hint: Any) -> DType:
         (of,) = get_args(hint)
         kinds = _kinds(of)
         return list_type(_type(kinds[0] if len(kinds) == 1 else of))
+    if getattr(hint, "__module__", None) == "pydantic.types" and hint.__name__ in _MOMENTS:
+        return dtype(_MOMENTS[hint.__name__])
     if isinstance(hint, type) and names_of_class(hint):
         return struct_type([(f.name, f.dtype) for f in _of_class(hint)])
     return dtype(hint)

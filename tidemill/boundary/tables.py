@@ -74,7 +74,9 @@ def as_table(schema: Schema, data: Any, where: str) -> pa.Table | None:
         return None
     try:
         if type(data).__module__ == "pyarrow._dataset" and hasattr(data, "to_table"):  # no more of it than is wanted
-            data = data.to_table(columns=[n for n in schema.names if n in data.schema.names])
+            is_scanner = hasattr(data, "projected_schema")  # which says itself what is
+            wanted = {} if is_scanner else {"columns": [n for n in schema.names if n in data.schema.names]}
+            data = data.to_table(**wanted)
         return _as_table(schema, data, where)
     except pa.ArrowException as error:
         msg = f"{where}: {type(data).__name__} is not a table of rows: {error}"

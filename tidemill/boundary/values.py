@@ -142,12 +142,17 @@ def _hint_for(value: Any, dtype: DType) -> str:
     return "float(value) makes one" if dtype.name == "float64" and isinstance(value, decimal.Decimal) else ""
 
 
+def _no_zone(value: Any) -> str:
+    plain = "value.astype('datetime64[us]').item()" if _is_datetime64(value) else "value"
+    return f"it has no zone: {plain}.replace(tzinfo=datetime.UTC) makes one of UTC"
+
+
 def _hint_for_moment(value: Any, dtype: DType) -> str:  # noqa: PLR0911 - one line a hint
     """Return what to do with a date, a datetime or a NumPy datetime64 that is not of a type."""
     if dtype.name == "string":
         return "str(value) makes one"
     if dtype.name == "timestamptz":
-        return "it has no zone: value.replace(tzinfo=datetime.UTC) makes one of UTC"
+        return "value.floor('us') makes one" if getattr(value, "tzinfo", None) else _no_zone(value)
     if dtype.name not in _UNITS:
         return "a moment is for a column of type timestamp, a day for one of type date"
     if _is_datetime64(value):
