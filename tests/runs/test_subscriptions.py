@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 
 import tidemill as tm
-from tidemill.errors import ClosedRunError, MissedChangesError, StateError, TidemillError, TimeError, UnknownNameError
+from tidemill.errors import (
+    ClosedRunError,
+    MissedChangesError,
+    RowError,
+    StateError,
+    TidemillError,
+    TimeError,
+    UnknownNameError,
+)
 from tidemill.renderer.runs import subscriptions
 
 
@@ -493,3 +501,66 @@ def test_who_reads_while_the_last_subscription_is_closed_finds_its_end():
         assert hub.next(node, frontier) == (None, frontier, False)
         assert not hub.wait(subscription, 1)
         assert list(subscription.follow(1)) == []
+
+
+def plain():
+    flow = tm.Dataflow("rows")
+    flow.output("x", flow.input("x", {"k": "string", "v": "int64"}))
+    return flow
+
+
+def test_feeds_of_batches_are_those_of_changes(start_on):
+    """However the reader began, and wherever it is: what it has of each key is known."""
+    with plain().start(start_on) as run:
+        run.insert("x", [("a", 1)])
+        run.advance()
+        readers = [run.subscribe("x", name="named"), run.subscribe("x", snapshot=False)]
+        late = run.subscribe("x", name="late")
+        run.changes("x").to_feed("k")
+        fed = []
+        for n in range(2, 6):
+            run.update("x", [(("a", n - 1), n, -1), (("a", n), n, 1), ((f"b{n}", n), n, 1)])
+            run.advance_to(n + 1)
+            fed.append(run.changes("x").to_feed("k").to_pylist())
+            for reader in readers:
+                assert [batch.to_feed("k").to_pylist() for batch in reader][-1] == fed[-1]
+                reader.ack()
+        late_ones = iter(late)
+        assert next(late_ones).upper == tm.Antichain([1])
+        late.ack()
+        assert [batch.to_feed("k").to_pylist() for batch in late_ones] == fed  # the first is not of the contents
+
+
+def test_a_feed_after_a_restart_knows_what_was_there(tmp_path):
+    engine = tm.Embedded(tmp_path)
+    with plain().start(engine) as run:
+        reader = run.subscribe("x", name="sink")
+        for n, row in enumerate([("a", 1), ("b", 2)]):
+            run.insert("x", [row])
+            run.advance_to(n + 1)
+        for batch in reader:
+            assert batch.to_feed("k", format="debezium")[0]["op"] == "c"
+            reader.ack()
+            break
+    with plain().start(engine) as run:
+        for n, update in enumerate([(("b", 3), 2, 1), (("b", 2), 3, -1)]):
+            run.update("x", [update])
+            run.advance_to(3 + n)
+        reader = run.subscribe("x", name="sink")
+        batches = iter(reader)
+        assert next(batches).to_feed("k")["op"].to_pylist() == ["insert"]
+        with pytest.raises(RowError, match=r"key \(k\) = \('b',\) has several rows"):
+            next(batches).to_feed("k")
+
+
+def test_a_feed_of_what_was_acknowledged_long_since(start_on):
+    with plain().start(start_on) as run:
+        reader, batches = run.subscribe("x", name="r", snapshot=False), []
+        for n in range(3):
+            run.insert("x", [("a", n)])
+            run.advance()
+            batches += reader
+            reader.ack()
+        assert batches[-3].to_feed("v").num_rows == 1  # from the least time on
+        with pytest.raises(TimeError, match=r"has acknowledged these changes.*call to_feed before ack"):
+            batches[1].to_feed("k")

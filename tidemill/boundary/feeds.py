@@ -149,6 +149,7 @@ class Keyed:
     def pairs(self, times: Ints, diffs: Ints) -> tuple[Ints, Ints]:
         """Return for each key and time the places of the row that went and of that which came; -1 for none."""
         size = len(diffs)
+        self._require_values()
         of_key = _numbered([_codes(self.table.column(self.schema.index(k))) for k in self.key], size)
         groups = _numbered([*times, of_key], size)
         count = int(groups.max(initial=-1)) + 1
@@ -161,6 +162,16 @@ class Keyed:
             found[groups[some]] = np.flatnonzero(some)
         order = np.argsort(np.where(came < 0, went, came))
         return went[order], came[order]
+
+    def _require_values(self) -> None:
+        """Refuse NULL in keys, as inputs with a key do."""
+        for name in self.key:
+            column = self.table.column(self.schema.index(name))
+            if column.null_count:
+                (row,) = python_rows(self.table.slice(column.is_null().index(True).as_py(), 1))
+                key = f"key ({', '.join(self.key)}) = {brief(self.key_of(row))}"
+                msg = f"{key} has a NULL in it, such as {brief(row)}: no row of a feed is known by it; filter these out"
+                raise RowError(msg).about(row=row, column=name)
 
     def follow(self, time: Ints, diffs: Ints, before: Mapping[Row, Row], changed: dict[Row, Row | None]) -> None:
         """Go through the updates in order and note in ``changed`` which row each key has then.

@@ -255,10 +255,11 @@ class Updates(_Table):
         An Arrow table; with ``format="delta"`` one with ``_change_type`` and ``_commit_version``, as Delta's change
         feed has them, and with ``format="debezium"`` a list of envelopes, dicts with ``before``, ``after`` and ``op``.
 
-        `RowError` naming the key where it is not unique, be it for what was there before these changes; so it does not
-        matter in how many batches they were read. For that the rows that were fed are kept by their key. Where these
-        changes do not follow those fed last, what the output holds is looked up: ``TimeError`` if the run has gone on
-        since they were read (and ``keep`` does not reach that far).
+        `RowError` naming the key where it has a NULL in it, as in inputs with a key, or is not unique, be it for what
+        was there before these changes; so it does not matter in how many batches they were read. For that the rows that
+        were fed are kept by their key. Where these changes do not follow those fed last, what the output holds is
+        looked up: ``TimeError`` if the run has gone on since they were read (and ``keep`` does not reach that far), or
+        a subscription has acknowledged them.
 
         >>> import tidemill as tm
         >>> flow = tm.Dataflow()
@@ -295,7 +296,7 @@ class Updates(_Table):
 
     @staticmethod
     def _no_contents(_before: Antichain) -> dict[Any, int]:
-        msg = "to_feed: what was there before these changes is not known, since they are not of a run's changes()"
+        msg = "to_feed: what was there before these changes is not known: they are no run's changes(), and no reader's"
         raise EngineError(msg)
 
     def _coordinate_names(self, time: str | None) -> list[str]:

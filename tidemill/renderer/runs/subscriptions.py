@@ -7,14 +7,16 @@ run as many as are wanted on the disk. A run without a folder keeps so many and 
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tidemill.boundary.results import Updates, changes_beyond
+from tidemill.boundary.feeds import Fed
+from tidemill.boundary.results import Updates, changes_beyond, following
 from tidemill.dataflow.lattice import Antichain, Time, as_time
 from tidemill.dataflow.nodes import Output
 from tidemill.errors import MissedChangesError, StateError, TimeError, UnknownNameError, did_you_mean
@@ -60,6 +62,8 @@ class Subscription:
         """What was read from the disk and not handed out."""
         self.is_over = False
         """Whether it was closed."""
+        self._fed = Fed(functools.partial(hub.counts_before, self))
+        """What feeds made of the batches have come to (`Updates.to_feed`)."""
         self._is_anew = False
         """Whether it had something else before the first batch: it is told, be it that there is nothing now."""
 
@@ -89,7 +93,7 @@ class Subscription:
         return self._first.upper
 
     def __dir__(self) -> list[str]:
-        hidden = {"begin", "call", "due", "go_on_from", "hub", "is_over", "wanted"}
+        hidden = {"begin", "call", "changes_after", "due", "go_on_from", "hub", "is_over", "wanted"}
         return [n for n in super().__dir__() if n not in hidden]
 
     def __repr__(self) -> str:
@@ -143,7 +147,7 @@ class Subscription:
             assert self._first is not None
             self._given = self._first.upper
             if len(self._first) or self._is_anew:
-                return self._first
+                return following(self._first, self._fed)
         while not self.is_over:
             if self._read:
                 found: Updates | None = self._read.popleft()
@@ -158,7 +162,7 @@ class Subscription:
                     self._given = self._given.join(upper)
                     return None
             assert found is not None
-            batch = changes_beyond(found, self._given)
+            batch = following(changes_beyond(found, self._given), self._fed)
             self._given = self._given.join(batch.upper)
             if len(batch):
                 return batch
@@ -217,6 +221,13 @@ class Subscription:
         self._given = self._acknowledged = upto
         self._is_anew = anew
         self._read.clear()
+
+    def changes_after(self, frontier: Antichain) -> Iterator[Updates]:
+        """Give what came beyond a frontier, to somebody else than who reads it. Called by `Subscriptions`."""
+        another = Subscription(self.hub, self._node, None, None)
+        another.begin(frontier)
+        while (batch := another._next()) is not None:
+            yield batch
 
     def go_on_from(self, upto: Antichain) -> None:
         """Have what is up to a frontier not be given again. Called by `Subscriptions`."""
@@ -350,6 +361,24 @@ class Subscriptions:
         now, since = self.frontiers.of(node), self.frontiers.since[node]
         last = Antichain(tuple(max(0, c - 1) for c in t) for t in now.elements)
         return self._executor.changed_since(node, None, last.join(since) if last.elements else since, now)
+
+    def counts_before(self, subscription: Subscription, frontier: Antichain) -> dict[tuple[Any, ...], int]:
+        """Return what an output held before a frontier: what it holds, less what a reader is given beyond it."""
+        if not frontier.dominates(subscription.wanted):
+            msg = (
+                f"to_feed: {subscription!r} has acknowledged these changes, and what was there before is not kept: "
+                "call to_feed before ack, on all batches one after the other"
+            )
+            raise TimeError(msg)
+        node = self.frontiers.graph.outputs[subscription.output]
+        with self._alone():
+            counts = Counter[tuple[Any, ...]]()
+            for row, _, diff in self._contents(node):
+                counts[row] += diff
+            for batch in subscription.changes_after(frontier):
+                for row, _, diff in batch:
+                    counts[row] -= diff
+        return {row: count for row, count in counts.items() if count}
 
     def forget(self, name: str) -> None:
         """Forget a name, for which nothing is kept any more."""
