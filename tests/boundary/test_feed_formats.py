@@ -329,6 +329,16 @@ def test_a_feed_of_delta_in_files(run, tmp_path):
         run.apply("items", tm.read_parquet(tmp_path / "1.parquet"), format="delta")
 
 
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_a_feed_of_delta_with_text_as_readers_have_it(run, kind):
+    """deltalake's load_cdf gives views of strings, which Arrow's functions do not take."""
+    columns = {"item": ["a", "a", "b"], "op": [None, "x", "y"], "_change_type": ["insert", "update_postimage", "insert"]}
+    text = {name: pa.array(values, pa.string()).cast(kind) for name, values in columns.items()}
+    feed = pa.table({**text, "n": [1, 2, 3], "_commit_version": [2, 3, 1]})
+    run.apply("items", pa.RecordBatchReader.from_batches(feed.schema, feed.to_batches()), format="delta")
+    assert contents(run, "items") == [("a", 2, "x"), ("b", 3, "y")]
+
+
 def test_text_with_ends_of_lines_of_unicode_is_one_message(run):
     row = {"item": "a\u2028b\u0085", "n": 1, "op": None}
     text = "\r\n".join([json.dumps({"op": "c", "after": row}, ensure_ascii=False), "", '{"op": "m"}'])

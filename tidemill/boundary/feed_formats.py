@@ -81,9 +81,9 @@ def _of_delta(schema: Schema, key: Sequence[str], feed: Any, op: str, where: str
     versions = table.column(COMMIT_VERSION).to_pylist() if COMMIT_VERSION in table.column_names else [None] * size
     puts, order = _done(table.column(CHANGE_TYPE).to_pylist(), versions, where)
     relaxed = Schema(tuple(attrs.evolve(f, nullable=True) for f in schema))
-    checked_table(relaxed, table.select(list(schema.names)), where)  # errors name the rows of the feed
+    rows = checked_table(relaxed, table.select(list(schema.names)), where)  # errors name the rows of the feed
     ops = pa.array(["upsert" if put else "delete" for put in puts], pa.string())
-    return table.select(list(schema.names)).append_column(op, ops).take(pa.array(order, pa.int64()))
+    return rows.append_column(op, ops).take(pa.array(order, pa.int64()))
 
 
 def _done(kinds: Sequence[Any], versions: Sequence[Any], where: str) -> tuple[list[bool], list[int]]:
