@@ -8,7 +8,7 @@ from support.imports import TOP, all_imports, circles, modules, own_imports, pac
 
 import tidemill
 
-GROUND = {"errors", "late", "site"}
+GROUND = {"completion", "errors", "late", "site"}
 GRAPH = GROUND | {"expressions", "dataflow"}
 DATA = GRAPH | {"boundary"}
 ENGINES = {
@@ -22,6 +22,7 @@ ENGINES = {
 FLOW = DATA | {"collections", "algorithms", "renderer", "provenance"} | ENGINES
 
 MAY_IMPORT = {
+    "completion": set(),
     "late": set(),
     "site": set(),
     "errors": {"site"},

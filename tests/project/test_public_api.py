@@ -1,6 +1,7 @@
 """Nothing of the public API gets lost: tests/project/public_api.txt lists it, a line a name with its parameters."""
 
 import inspect
+import rlcompleter
 import subprocess
 import sys
 import typing
@@ -74,6 +75,8 @@ def test_completion_offers_nothing_that_only_other_parts_of_tidemill_use(kind):
     value = held()[kind]
     assert sorted(inner & set(dir(value))) == []
     assert [n for n in dir(value) if not n.startswith("_")], "and something that users use"
+    words = {word.rstrip("()") for word in rlcompleter.Completer({"it": value}).attr_matches("it.")}
+    assert sorted(inner & {word.removeprefix("it.") for word in words}) == [], "nor by the names of its class"
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from tidemill.boundary.feeds import Fed, Keyed
 from tidemill.boundary.html import html_table, shown_line
 from tidemill.boundary.list_columns import exact_lists, list_ranks
 from tidemill.boundary.rows import plain_values, python_rows
+from tidemill.completion import OfUsers
 from tidemill.dataflow.lattice import Antichain, Time, shown
 from tidemill.errors import EngineError, NegativeCountWarning, SchemaError
 from tidemill.expressions.functions.values import row_order
@@ -38,8 +39,10 @@ Ints = npt.NDArray[np.int64]
 Columns: TypeAlias = pa.Table | Sequence[pa.Array]
 
 
-class _Table:
+class _Table(OfUsers):
     """Rows with counts, and for updates times: sorted by time and row once, when first looked at, unless they are."""
+
+    _between_layers: ClassVar[frozenset[str]] = frozenset(("in_no_order", "to_frame"))
 
     def __init__(
         self,
@@ -63,9 +66,6 @@ class _Table:
 
     def __len__(self) -> int:
         return len(self._counts)
-
-    def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if n not in {"in_no_order", "to_frame"}]
 
     @property
     def _table(self) -> pa.Table:

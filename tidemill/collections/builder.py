@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
+from tidemill.completion import OfUsers
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Arrange, Enter, Filter, Input, Map, Node
 from tidemill.dataflow.scopes import Scope
@@ -33,7 +34,7 @@ class DeclaredWatermark:
     """Where `Run.watermark` puts what it is told."""
 
 
-class Builder:
+class Builder(OfUsers):
     """A graph being built, and which of its blocks are open. It knows nodes; what users hold is made of it."""
 
     def __init__(self, graph: Graph) -> None:
@@ -129,6 +130,9 @@ class Builder:
     def current(self) -> Scope:
         """The innermost scope that is being built."""
         return self._open[-1]
+
+    _between_layers = frozenset((*(n for n in dir() if not n.startswith("_")), "graph", "monotone", "watermarks"))
+    """All of it: what users call is added by `Building`."""
 
 
 def either_nullable(a: Schema, b: Schema) -> Schema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from tidemill.boundary.likeness import schema_like
 from tidemill.boundary.rows import checked_batch, python_rows
@@ -16,11 +16,6 @@ from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.nodes import Input, Output
 from tidemill.errors import GraphError, SchemaError
 from tidemill.expressions.schema import Schema, SchemaLike
-
-BETWEEN_LAYERS: Final = frozenset(
-    (*(n for n in dir(Builder) if not n.startswith("_")), "graph", "monotone", "watermarks")
-)
-"""What collections and engines use, and completion need not offer to users."""
 
 
 class Building(Builder):
@@ -37,9 +32,6 @@ class Building(Builder):
     def name(self) -> str:
         """The dataflow's name, as errors and pictures give it."""
         return self.graph.name
-
-    def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if n not in BETWEEN_LAYERS]
 
     def input(
         self,

@@ -6,7 +6,7 @@ Each method wraps a function of nodes; those are in the modules beside this one,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, Never, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Never, overload
 
 from tidemill.collections import aggregates as groups
 from tidemill.collections import joins, loops, selection, sets, watermarks
@@ -14,6 +14,7 @@ from tidemill.collections.builder import Builder, Monotone, Named
 from tidemill.collections.dynamic_filters import HOW, dynamic_filter
 from tidemill.collections.hints import missing_attribute, unnamed_aggregates
 from tidemill.collections.temporal import temporal_filter
+from tidemill.completion import OfUsers
 from tidemill.dataflow.lattice import as_time
 from tidemill.dataflow.nodes import Consolidate, FlatMap, Inspect, Negate, Node, Reduce, ReduceLogic, Retime, Threshold
 from tidemill.errors import GraphError, SchemaError
@@ -25,9 +26,6 @@ from tidemill.expressions.schema import Schema, SchemaLike
 from tidemill.expressions.sql_text import to_sql
 
 JoinKind = Literal["inner", "left", "right", "full", "semi", "anti"]
-
-BETWEEN_LAYERS: Final = frozenset(("builder", "filter_by", "map_columns", "node", "reduce_by"))
-"""What other modules use, and completion need not offer to users."""
 
 
 def own(builder: Builder, collection: Any, what: str) -> Collection:
@@ -54,11 +52,13 @@ def as_version(given: str | int | None) -> str | None:
     return None if given is None else str(given)
 
 
-class Collection:
+class Collection(OfUsers):
     """A multiset of rows that changes: a function from times to multisets. Operators map its changes to changes.
 
     Made by ``flow.input`` and ``flow.constant`` and by the methods here; never changed by them.
     """
+
+    _between_layers: ClassVar[frozenset[str]] = frozenset(("builder", "filter_by", "map_columns", "node", "reduce_by"))
 
     def __init__(self, builder: Builder, node: Node) -> None:
         self._builder = builder
@@ -81,9 +81,6 @@ class Collection:
 
     def __repr__(self) -> str:
         return f"Collection{self.schema}"
-
-    def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if n not in BETWEEN_LAYERS]
 
     if not TYPE_CHECKING:  # which know what there is
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Never, Self
+from typing import Any, ClassVar, Never, Self
 
 from tidemill.collections.builder import Builder
 from tidemill.collections.collection import Collection, own
 from tidemill.collections.loops import inside, leave, loop_limits
 from tidemill.collections.sets import aligned
+from tidemill.completion import OfUsers
 from tidemill.dataflow.nodes import Feedback, LoopLimits, Node, Variable
 from tidemill.errors import GraphError, SchemaError, UnknownNameError, brief, did_you_mean
 from tidemill.expressions.aggregate_functions import count
@@ -23,7 +24,7 @@ def letrec(builder: Builder, name: str = "letrec", *, error_at: Any = ..., retur
     return LetRec(builder, name, loop_limits(error_at, return_at))
 
 
-class LetRec:
+class LetRec(OfUsers):
     """A block of mutually recursive bindings. Made by ``flow.letrec(...)`` and used with ``with``; see there.
 
     ``declare`` gives a handle: the binding's most recent contents at that point of the block, which is the last
@@ -43,6 +44,8 @@ class LetRec:
     [(1, 3), (2, 4)]
     """
 
+    _between_layers: ClassVar[frozenset[str]] = frozenset(("builder", "node_of"))
+
     def __init__(self, builder: Builder, name: str, limits: LoopLimits) -> None:
         self._builder = builder
         self._limits = limits
@@ -57,9 +60,6 @@ class LetRec:
         states = {n: "" if n in self._defined else ", not defined yet" for n in self._variables}
         bindings = (f"{n}{v.schema}{states[n]}" for n, v in self._variables.items())
         return f"LetRec({', '.join([repr(self._name), *bindings])})"
-
-    def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if n not in {"builder", "node_of"}]
 
     def __enter__(self) -> Self:
         self._context.enter_context(self._builder.attempt())

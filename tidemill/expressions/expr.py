@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import attrs
 
+from tidemill.completion import OfUsers
 from tidemill.errors import SchemaError
 from tidemill.expressions.intervals import of_timedelta
 from tidemill.expressions.literals import literal_type
@@ -29,16 +30,7 @@ def _binary(function: str) -> tuple[Callable[[Expr, Any], Expr], Callable[[Expr,
     return before, behind
 
 
-BETWEEN_LAYERS: Final = frozenset(
-    {
-        "argument", "arguments", "branches", "condition", "distinct", "function", "ignore_nulls", "input_expression",
-        "label", "name", "order_by", "parts", "read_from", "reads_text", "window", "with_parts",
-    }
-)  # fmt: skip
-"""What binding reads of expressions of all kinds, and completion need not offer to users."""
-
-
-class Expr:
+class Expr(OfUsers):
     """A scalar expression: use Python's operators and the methods below; Python values beside it are literals.
 
     Strings beside an operator and in these methods are literals, too. In functions such as ``tm.upper("name")`` a
@@ -62,6 +54,13 @@ class Expr:
     """
 
     __slots__ = ()
+
+    _between_layers: ClassVar[frozenset[str]] = frozenset(
+        {
+            "argument", "arguments", "branches", "condition", "distinct", "function", "ignore_nulls",
+            "input_expression", "label", "name", "order_by", "parts", "read_from", "reads_text", "window", "with_parts",
+        }
+    )  # fmt: skip
 
     reads_text: ClassVar[bool] = False
     """Whether the node says itself, when it is bound, what strings in it stand for."""
@@ -107,9 +106,6 @@ class Expr:
 
     def __invert__(self) -> Expr:
         return call("~", self)
-
-    def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if n not in BETWEEN_LAYERS]
 
     # Since == builds a tree, only identity can serve as the hash of one.
     __hash__ = object.__hash__

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
-from typing import Any, Concatenate, Generic, ParamSpec
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec
 
 import attrs
 
+from tidemill.completion import OfUsers
 from tidemill.errors import SchemaError
 from tidemill.expressions.display import display
 from tidemill.expressions.expr import Expr
@@ -31,7 +32,7 @@ class _OnClassToo(Generic[P]):
 
 
 @attrs.frozen(eq=False, repr=False)
-class Window:
+class Window(OfUsers):
     """What a window call is over: a partitioning of the rows, their order in a partition, and a frame around each row.
 
     Immutable: each method returns another window, so that windows can be named and reused, and may be called on the
@@ -43,6 +44,10 @@ class Window:
     >>> w.rows_between(-4, 0)
     Window(PARTITION BY tailnum ORDER BY time_hour, flight DESC ROWS BETWEEN 4 PRECEDING AND CURRENT ROW)
     """
+
+    _between_layers: ClassVar[frozenset[str]] = frozenset(  # what it was given is in its text
+        ("exclusion", "frame", "given_frame", "label", "order", "partition", "parts", "text")
+    )
 
     partition: tuple[Any, ...] = ()
     """Columns or expressions; rows of one partition have equal values of all, NULL being equal to NULL."""
@@ -88,9 +93,6 @@ class Window:
     def exclude(self, what: str) -> Window:
         """Return the window whose frames leave some rows out: "current row", "group", "ties" or "no others"."""
         return attrs.evolve(self, exclusion=checked_exclusion(what))
-
-    def __dir__(self) -> list[str]:  # what it was given is in its text
-        return [n for n, what in vars(type(self)).items() if n.startswith("__") or isinstance(what, _OnClassToo)]
 
     @property
     def frame(self) -> Frame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Never, Protocol, Self, TypeVar, cast, final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Protocol, Self, TypeVar, cast, final, overload
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from tidemill.boundary.results import Rows, Updates, following
 from tidemill.boundary.rows import checked_rows
 from tidemill.boundary.sorting_out import RefusedRow
 from tidemill.boundary.values import canonical
+from tidemill.completion import OfUsers
 from tidemill.dataflow.fingerprint import function_prints
 from tidemill.dataflow.graph import Graph
 from tidemill.dataflow.lattice import Antichain, Time
@@ -66,7 +67,7 @@ def alone(method: F) -> F:
 
 
 @final
-class Run:
+class Run(OfUsers):
     """A dataflow at work: takes updates, closes times, and answers what there is and what changed.
 
     Made by ``flow.start()``, or by ``tm.load``. Also a context manager, which closes it.
@@ -81,6 +82,8 @@ class Run:
     error that names it (``StateError``), when the file is read. Runs that have files are those of the process that
     started them: in a child forked from it they are refused (``ClosedRunError``).
     """
+
+    _between_layers: ClassVar[frozenset[str]] = frozenset(("executor", "explain_by", "graph", "passes"))
 
     def __init__(self, stepper: Stepper, *, passes: Sequence[str] = (), dataframes: DataFrames | None = None) -> None:
         self._lock = stepper.subscriptions.run_lock
@@ -898,9 +901,6 @@ class Run:
         ends: list[tuple[str, Node]] = [*inputs, *outputs]
         lines = [f"  {kind} {node.name!r}, complete up to {self._frontiers.of(node)}" for kind, node in ends]
         return "\n".join([f"{head}, {self._stepper.steps} steps taken", *lines])
-
-    def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if n not in {"executor", "explain_by", "graph", "passes"}]
 
     def __reduce__(self) -> Never:
         msg = (

@@ -11,12 +11,13 @@ import functools
 import threading
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
 from tidemill.boundary.feeds import Fed
 from tidemill.boundary.results import Updates, changes_beyond, following
+from tidemill.completion import OfUsers
 from tidemill.dataflow.lattice import Antichain, Time, as_time
 from tidemill.dataflow.nodes import Output
 from tidemill.errors import MissedChangesError, StateError, TimeError, UnknownNameError, did_you_mean
@@ -33,7 +34,7 @@ MOST_IN_MEMORY: Final = 100_000
 """Updates of an output that are in memory where all of them are on the disk; and those read from there at once."""
 
 
-class Subscription:
+class Subscription(OfUsers):
     """A reader of an output: `Run.subscribe` makes it. Iterates over batches, each the `Updates` of some time.
 
     ``for batch in subscription`` gives what there is and ends; `follow` and ``async for`` wait for more until the run
@@ -43,6 +44,10 @@ class Subscription:
     A batch counts as taken when it is acknowledged (`ack`): a new loop begins with the first one that was not. Without
     a name asking for the next batch acknowledges those before. One thread or task at a time may use it.
     """
+
+    _between_layers: ClassVar[frozenset[str]] = frozenset(
+        ("begin", "call", "changes_after", "due", "go_on_from", "hub", "is_over", "wanted")
+    )
 
     def __init__(
         self, hub: Subscriptions, node: Output, name: str | None, callback: Callable[[Updates], object] | None
@@ -91,10 +96,6 @@ class Subscription:
             return self._acknowledged
         assert self._first is not None
         return self._first.upper
-
-    def __dir__(self) -> list[str]:
-        hidden = {"begin", "call", "changes_after", "due", "go_on_from", "hub", "is_over", "wanted"}
-        return [n for n in super().__dir__() if n not in hidden]
 
     def __repr__(self) -> str:
         called = "" if self.name is None else f" of {self.name!r}"
