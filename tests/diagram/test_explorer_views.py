@@ -18,6 +18,7 @@ LETTERS = """() => [...document.querySelectorAll('.canvas text')].filter(t => t.
         return Number(t.getAttribute('font-size') || 0) * Math.hypot(m.a, m.b);
     })"""
 """How high letters are on the screen."""
+HERE = "document.querySelectorAll('.operators tr.here')"
 OUTSIDE = """() => { const c = document.querySelector('.canvas').getBoundingClientRect();
     const inside = [...document.querySelectorAll('.operator.alive .body')].filter(e => { const r = e.getBoundingClientRect();
         return r.left > c.left - 1 && r.right < c.right + 1 && r.top > c.top - 1 && r.bottom < c.bottom + 1;
@@ -333,6 +334,29 @@ def test_the_table_is_sorted_by_each_figure_and_shows_who_works_or_holds(chromiu
     assert set(shown()) == {i for i, w in run.events[1].operators.items() if w.times}
 
 
+def test_a_click_in_the_picture_shows_the_box_in_the_table_too(chromium, tmp_path):
+    opened = Opened(chromium, large(300).start().to_html(), tmp_path)
+    opened.keys("t")
+    rows = f"[...{HERE}].map(row => Number(row.dataset.choose))"
+    hidden = opened.page.locator(".operators tr[data-choose]").count()
+    for box in ("in0", "out9"):
+        opened.click(f".operator[aria-label^={box}]")
+        assert opened.page.evaluate(rows) == opened.ids(".operator.chosen")
+        assert opened.page.evaluate(
+            f"(() => {{ const [r, p] = [{HERE}[0], document.querySelector('aside')].map(e => "
+            "e.getBoundingClientRect()); return p.top <= r.top && r.bottom <= p.bottom; })()"
+        )
+    assert hidden == 100 < opened.page.locator(".operators tr[data-choose]").count(), (
+        "the row of one is beyond the first"
+    )
+    opened.click(".operator.group")
+    box = opened.page.evaluate(
+        "explorer.tree.groups.get(Number(document.querySelector('.operator.chosen').dataset.id)).all"
+    )
+    assert opened.page.evaluate(rows)
+    assert set(opened.page.evaluate(rows)) <= set(box)
+
+
 def test_times_of_two_coordinates_are_a_grid_that_says_who_holds_them(chromium, tmp_path):
     opened = Opened(chromium, corrected().to_html(), tmp_path)
 
@@ -345,6 +369,11 @@ def test_times_of_two_coordinates_are_a_grid_that_says_who_holds_them(chromium, 
     cell(0, 1).click()
     assert "(0, 1)" in opened.text(".times output")
     assert "here" in cell(0, 1).get_attribute("class")
+    cut = "(() => { const e = document.querySelector('.times output'); return e.scrollWidth > e.clientWidth; })()"
+    assert not opened.page.evaluate(cut), "the time can be read"
+    assert "SENT AT THIS TIME" in opened.text("aside").upper()
+    cell(2, 1).click()
+    assert "SENT AT TIME (0, 1)" in opened.text("aside").upper(), "of what is drawn, not of what is asked for"
     opened.keys("Escape")
     cell(2, 1).click()
     assert "here" in cell(2, 1).get_attribute("class")
@@ -589,7 +618,11 @@ def test_figures_are_never_cut(chromium, tmp_path):
 
 
 def test_what_tells_boxes_of_one_name_apart_is_not_cut(chromium, tmp_path):
-    opened = Opened(chromium, large(1000).start().to_html(), tmp_path, (1280, 800))
+    flow = tm.Dataflow("alike")
+    x = flow.input("x", {"n": "int64"})
+    for i in range(8):
+        flow.output(f"o{i}", x.filter(" OR ".join(f"n = {j}" for j in range(20, 60)) + f" OR n = {i}"))
+    opened = Opened(chromium, flow.to_html(), tmp_path, (1280, 800))
     names = [t for t in opened.page.locator(".operator text.name").all_text_contents() if t]
-    assert any("…" in name for name in names)
+    assert len([name for name in names if re.search(r"… #\d+$", name)]) == 8
     assert len(names) == len(set(names))

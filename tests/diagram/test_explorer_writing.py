@@ -2,7 +2,7 @@
 
 import pytest
 from support.browser import Opened, browser
-from support.pictures import joins, large
+from support.pictures import joins, large, overlapping
 
 import tidemill as tm
 
@@ -51,6 +51,16 @@ def test_tabs_of_frames_have_letters_or_are_not_there(chromium, tmp_path):
     found = opened.page.evaluate(tabs)
     assert all((visibility == "visible") == bool(text) for visibility, text in found)
     assert {visibility for visibility, _ in found} == {"visible", "hidden"}
+
+
+def test_far_out_no_tab_lies_on_another(chromium, tmp_path):
+    opened = Opened(chromium, large(300).start().to_html(), tmp_path, (1280, 760))
+    opened.page.evaluate("explorer.openAll()")
+    for key in "0----+++++":
+        opened.keys(key)
+        tabs = opened.rectangles(".title rect:not([visibility=hidden])")
+        assert overlapping(tabs) == []
+    assert tabs
 
 
 def test_boxes_of_one_name_say_their_lines_and_boxes_with_outputs_inside_show_them(chromium, tmp_path):

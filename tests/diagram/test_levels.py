@@ -108,6 +108,9 @@ def test_thirty_left_joins_are_thirty_boxes_in_a_few():
 def test_no_box_holds_more_than_can_be_seen():
     flow = large(1000)
     groups = check(flow.graph)
+    assert any(g.title.startswith("lanes × ") for g in groups if g.kind == "part"), (
+        "of one name as often as it is there"
+    )
     for g in groups:
         if g.kind != "call":
             assert len(g.operators) + sum(other.parent == g.id for other in groups) <= MOST

@@ -373,7 +373,8 @@ def _from_to(graph: Graph, atoms: list[_Atom]) -> str:
 
 def _listed(names: list[str]) -> str:
     """Return some names as the title of a box that holds what they name."""
-    return ", ".join(names) if len(names) <= 2 else f"{names[0]}, {names[1]} and {len(names) - 2} more"  # noqa: PLR2004 - so many fit
+    told = [f"{name} × {count}" if count > 1 else name for name, count in Counter(names).items()]  # noqa: RUF001 - times
+    return ", ".join(told) if len(told) <= 2 else f"{told[0]}, {told[1]} and {len(told) - 2} more"  # noqa: PLR2004 - so many fit
 
 
 def _lines(atoms: list[_Atom]) -> str:

@@ -165,6 +165,9 @@ function explore(root, data, ask) {
     chosen = id;
     shown.choose(id);
     showPanel();
+    const row = isTable && panel.querySelector("tr.here")?.getBoundingClientRect();
+    const place = panel.getBoundingClientRect();
+    if (row && (row.top < place.top || row.bottom > place.bottom)) panel.scrollTop += row.top - place.top - place.height / 3;
   }
 
   // Choose something from a list, and show it in the picture.
@@ -275,6 +278,8 @@ function explore(root, data, ask) {
   const map = make("svg", { class: "map", "aria-hidden": "true" }, main);
   const strip = root.querySelector(".rounds");
   strip.style.display = moments.some((m) => m.rounds.length) ? "" : "none";
+  const longest = moments.reduce((most, m) => Math.max(most, times.momentText(m).length), 0);
+  bar.querySelector(".times output").style.width = `${Math.min(40, Math.max(24, longest))}ch`; // one for all: the slider stays where it is
   if (!data.steps.length) bar.querySelector(".times").style.display = "none";
   const setTheme = () => root.classList.toggle("dark", isDark());
   const hosted = new MutationObserver(setTheme);

@@ -77,7 +77,7 @@ function panelOf(data, tree, times, where) {
     if (moment.isNow) text += most("Took most time", "seconds", (s) => `${s.toFixed(4)} s`) + most("Holds most rows", "held", numeral);
     else {
       const busy = [...counts].filter(([, count]) => count).sort((a, b) => b[1] - a[1]);
-      text += "<h3>Sent at this time</h3>" + (busy.length ? "<table>" : "<p>nothing</p>");
+      text += html`<h3>Sent at ${where().time === moment.user ? "this time" : `time ${timeText(moment.user)}`}</h3>` + (busy.length ? "<table>" : "<p>nothing</p>");
       for (const [id, count] of busy.slice(0, MOST_BUSY)) text += html`<tr data-choose="${id}"><td>` + link(id) + html`</td><td class="number">${numeral(count)}</td></tr>`;
       text += busy.length ? "</table>" : "";
       if (busy.length > MOST_BUSY) text += html`<p class="soft">and ${numeral(busy.length - MOST_BUSY)} more: see the table</p>`;
@@ -243,11 +243,16 @@ function panelOf(data, tree, times, where) {
       text += html`<th><button data-sort="${key}" aria-label="sort by ${said}">${said}${sort.by === key ? (sort.down ? " ↓" : " ↑") : ""}</button></th>`;
     }
     text += "</tr>";
-    for (const { o, line, sent, held, seconds } of rows.slice(0, MOST_ROWS)) {
-      text += html`<tr data-choose="${o.id}" class="${o.id === chosen ? "here" : ""}" title="#${o.id} ${o.title}, ${line}"><td>` + html`<a tabindex="0" role="button">` + title(o) + html`</a></td><td class="soft">${line}</td>`;
+    const here = new Set(groups.get(chosen)?.all ?? [chosen]);
+    const isHere = ({ o }) => here.has(o.id);
+    const shown = rows.slice(0, MOST_ROWS);
+    if (!shown.some(isHere)) shown.push(...rows.filter(isHere).slice(0, 1)); // what is chosen in the picture is in the list
+    for (const { o, line, sent, held, seconds } of shown) {
+      text += html`<tr data-choose="${o.id}" class="${here.has(o.id) ? "here" : ""}" title="#${o.id} ${o.title}, ${line}"><td>` + html`<a tabindex="0" role="button">` + title(o) + html`</a></td><td class="soft">${line}</td>`;
       text += html`<td class="number">${numeral(sent)}</td><td class="number">${numeral(held)}</td><td class="number">${seconds.toFixed(4)}</td></tr>`;
     }
-    return text + "</table>" + (rows.length > MOST_ROWS ? html`<p class="soft">and ${numeral(rows.length - MOST_ROWS)} more: find some, or sort by another figure</p>` : "");
+    const more = rows.length - shown.length;
+    return text + "</table>" + (more ? html`<p class="soft">and ${numeral(more)} more: find some, or sort by another figure</p>` : "");
   }
 
   function sortBy(key) {

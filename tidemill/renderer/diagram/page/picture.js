@@ -177,12 +177,17 @@ function picture(canvas, map, data, tree, told) {
     set(text, { text: scale < LEAST_COUNTED ? "" : said, "font-size": size, y: round1(down ? y + 3 + size : y - 4) });
   }
 
-  // A title begins where its box does, and may be as long as most of that, or up to what enters beside it.
-  function writeTitle(id, { text, rect, title, corner: { x, y }, width: whole, room }, scale) {
+  // A title begins where its box does, and may be as long as most of that, or up to what enters beside it. Far out, where
+  // the title of a box before it is in its place, it is not there.
+  function writeTitle(id, frame, scale) {
+    const { text, rect, title, corner: { x, y }, width: whole, room } = frame;
     const size = Math.max(LEAST_LETTERS, 12 * scale);
-    const shown = clippedTitle(title, size, room * scale - 14) || (whole * scale > 60 ? title[0] : "");
+    const fitted = clippedTitle(title, size, room * scale - 14) || (whole * scale > 60 ? title[0] : "");
+    const [width, height] = [(widthOf(fitted, size, true) + 14) / scale, (size + 6) / scale];
+    const hides = (o) => o.scale === scale && o.tab && o.tab.x < x + width && x < o.tab.x + o.tab.width && Math.abs(o.tab.y - y) < height;
+    const shown = [...drawn.frames.values()].some(hides) ? "" : fitted;
+    frame.tab = shown ? { x, y, width } : null;
     set(rect, { visibility: shown ? "visible" : "hidden" }); // where there is no room for a letter, a tab would only hide what is behind
-    const [width, height] = [(widthOf(shown, size, true) + 14) / scale, (size + 6) / scale];
     set(rect, { x: round1(x), y: round1(y - height / 2), width: round1(width), height: round1(height) });
     place(text, shown, x + width / 2, y + (size * 0.35) / scale, size / scale);
   }
