@@ -332,7 +332,11 @@ def test_a_feed_of_delta_in_files(run, tmp_path):
 @pytest.mark.parametrize("kind", [pa.string_view(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str)
 def test_a_feed_of_delta_with_text_as_readers_have_it(run, kind):
     """deltalake's load_cdf gives views of strings, which Arrow's functions do not take."""
-    columns = {"item": ["a", "a", "b"], "op": [None, "x", "y"], "_change_type": ["insert", "update_postimage", "insert"]}
+    columns = {
+        "item": ["a", "a", "b"],
+        "op": [None, "x", "y"],
+        "_change_type": ["insert", "update_postimage", "insert"],
+    }
     text = {name: pa.array(values, pa.string()).cast(kind) for name, values in columns.items()}
     feed = pa.table({**text, "n": [1, 2, 3], "_commit_version": [2, 3, 1]})
     run.apply("items", pa.RecordBatchReader.from_batches(feed.schema, feed.to_batches()), format="delta")

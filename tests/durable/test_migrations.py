@@ -1,5 +1,6 @@
 """A changed dataflow on a folder of state: what is equal is kept, what is gone dropped, only what is new is loaded."""
 
+import threading
 from collections import Counter
 
 import pyarrow.parquet as pq
@@ -376,6 +377,36 @@ def test_changelogs_go_on(tmp_path):
 def test_a_plan_of_what_is_not_there(tmp_path):
     with pytest.raises(StateError, match="expected a folder of state"):
         shop(total=total).plan(tmp_path / "none")
+
+
+def test_a_plan_beside_the_run(tmp_path, capsys):
+    """A folder that a run is on is looked at without waiting for it, also while it makes checkpoints."""
+    flow, seen = shop(total=total, most=most), []
+    with shop(total=total).start(tm.Embedded(tmp_path, checkpoint_every=3)) as run:
+        run.insert("orders", ROWS)
+        run.advance()
+        plan = flow.plan(tmp_path)
+        assert (plan.rows, plan.repeated, len(plan.new)) == (0, 3, 2)
+        assert "and 3 that came since the last checkpoint are taken again, as by every start" in str(plan)
+        assert main(["state", str(tmp_path)]) == 0
+        assert "0 rows at the checkpoint: Output 'total'" in capsys.readouterr().out
+        done = threading.Event()
+
+        def look():
+            while not done.is_set():
+                seen.append(flow.plan(tmp_path))
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        for n in range(60):
+            run.insert("orders", [(n + 4, "west", n)])
+            run.advance()
+        done.set()
+        thread.join()
+        assert all(len(plan.new) == 2 for plan in seen)
+        run.checkpoint()
+        assert (flow.plan(tmp_path).rows, flow.plan(tmp_path).repeated) == (63, 0)
+    assert contents(flow, tmp_path)["most"] == [("north", 4), ("south", 5), ("west", 59)]
 
 
 def test_what_a_loop_repeats_is_part_of_each_of_its_operators(tmp_path):

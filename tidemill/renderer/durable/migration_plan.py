@@ -35,6 +35,8 @@ class MigrationPlan:
     """About how large that becomes, at most."""
     seconds: float
     """About how long it takes."""
+    repeated: int = 0
+    """How many rows came in steps since the last checkpoint: these are taken again, as by every start."""
 
     @property
     def changes(self) -> bool:
@@ -42,8 +44,11 @@ class MigrationPlan:
         return bool(self.new or self.dropped)
 
     @classmethod
-    def of(cls, migration: Migration, saved: Saved | None) -> MigrationPlan:
-        """Return that of a migration from what was saved; ``StateError`` where it cannot be done."""
+    def of(cls, migration: Migration, saved: Saved | None, repeated: int) -> MigrationPlan:
+        """Return that of a migration from what was saved, with so many rows in steps since.
+
+        ``StateError`` where it cannot be done.
+        """
         now, before, places = migration.now, migration.before, migration.places
         titles, were = now.titles_by(), before.titles_by()
         kept = [title for place, title in titles.items() if place in places]
@@ -58,14 +63,16 @@ class MigrationPlan:
             widths = [len(n.schema) + n.scope.coordinates + 1 for n in how.targets if str(n.id) in titles]
             size = 8 * rows * sum(widths)
         kept_ones, new_ones, gone = (tuple(sorted(some)) for some in (kept, new, dropped))
-        return cls(migration.folder, kept_ones, new_ones, gone, rows, size, rows * len(new) / _ROWS_A_SECOND)
+        seconds = rows * len(new) / _ROWS_A_SECOND
+        return cls(migration.folder, kept_ones, new_ones, gone, rows, size, seconds, repeated)
 
     def __str__(self) -> str:
         size = self.bytes / 1e6
         counts = f"{len(self.kept)} operators kept, {len(self.new)} new, {len(self.dropped)} dropped"
         head = f"{os.fspath(self.folder)}: {counts}"
         load = f"rows to load: {self.rows:,} (at most {size:,.1f} MB, about {self.seconds:,.1f} s)"
-        lines = [head, load]
+        again = f"and {self.repeated:,} that came since the last checkpoint are taken again, as by every start"
+        lines = [head, load, *([again] if self.repeated else [])]
         for called, titles in (("new", self.new), ("dropped", self.dropped), ("kept", self.kept)):
             lines += [f"  {called}: {title}" for title in titles[:_SHOWN]]
             lines += [f"  and {len(titles) - _SHOWN} more"] if len(titles) > _SHOWN else []

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
 import attrs
 
@@ -37,6 +37,7 @@ from tidemill.renderer.runs.stepper import Stepper
 from tidemill.renderer.runs.system_errors import advice
 
 _LOG: Final = logging.getLogger("tidemill.state")
+T = TypeVar("T")
 Migrate: TypeAlias = Literal["auto", "ask", "refuse"]
 IN_MEMORY: Final = 20_000_000
 """How many updates are held in memory, unless told otherwise, where there is a disk for others."""
@@ -139,7 +140,7 @@ def open_state(
             assert before is not None
             migration = Migration(executor, frontiers, spill_store, before, now, log.folder)
             if migrate == "ask":
-                _require_no_change(MigrationPlan.of(migration, log.checkpoint_content()), log.folder)
+                _require_no_change(_plan(migration, log), log.folder)
             for node, unsure in prints.unsure.values():
                 warn_of_unknown(str(log.folder), f"{node.where}: the function", unsure)
         log.begin(graph, description, keep, passes, now.listing, changes=changes)
@@ -199,8 +200,8 @@ def _not_held(log: StepLog, state: State) -> set[str]:
 def plan_of(plan: GraphPlan, folder: str | os.PathLike[str]) -> MigrationPlan:
     """Return what starting a graph on a folder comes to; nothing is changed."""
     path = local_folder(folder)
-    log = _opened(path)
-    try:
+
+    def plan_from(log: StepLog) -> MigrationPlan:
         before = _definition(log)
         if before is None:
             msg = f"{path} holds state of an earlier version of tidemill: expected state that says what it is of"
@@ -209,48 +210,62 @@ def plan_of(plan: GraphPlan, folder: str | os.PathLike[str]) -> MigrationPlan:
         kept = kept_inputs(log, before, graph)
         state = State.of(graph, log.base.keep, plan.passes, IN_MEMORY, folder=path, threads=1, kept=kept)
         now, _ = definition_of(state.executor, before)
-        migration = Migration(state.executor, state.frontiers, state.spill_store, before, now, path)
-        return MigrationPlan.of(migration, log.checkpoint_content())
-    finally:
-        log.close()
+        return _plan(Migration(state.executor, state.frontiers, state.spill_store, before, now, path), log)
+
+    return _looked_at(path, plan_from)
+
+
+def _plan(migration: Migration, log: StepLog) -> MigrationPlan:
+    repeated = sum(event["rows"] for _, header, _ in log.records() for event in header["events"])
+    return MigrationPlan.of(migration, log.checkpoint_content(), repeated)
 
 
 def held_in(folder: str | os.PathLike[str]) -> str:
     """Return what a folder of state holds, for people to read."""
-    log = _opened(local_folder(folder))
-    try:
-        saved, base, last = log.checkpoint_content(), log.base, log.last
-        header: Mapping[str, Any] = {} if saved is None else saved.header
-        if saved is not None:
-            saved.arrays.close()
-        size = sum(path.stat().st_size for path in log.folder.rglob("*") if path.is_file())
-        steps = f"{last.step} steps, {log.steps_since_base} of them since the last checkpoint"
-        lines = [
-            f"{log.folder}: {steps}, {size / 1e6:,.1f} MB",
-            *(f"  input {name!r}: up to {_times(t)}" for name, t in header.get("frontiers", {}).items()),
-        ]
-        before, rows = _definition(log), header.get("rows", {})
-        titles = {} if before is None else before.titles_by()
-        lines += [f"  {rows.get(place, 0):>12,} rows: {title}" for place, title in titles.items()]
-        kept = "" if before is None else ", ".join(map(repr, before.kept))
-        lines.append(f"  inputs whose rows are kept: {kept or 'none'}; written with keep={base.keep}")
-        return "\n".join(lines)
-    finally:
-        log.close()
+    return _looked_at(local_folder(folder), _held)
+
+
+def _held(log: StepLog) -> str:
+    saved, base, last = log.checkpoint_content(), log.base, log.last
+    header: Mapping[str, Any] = {} if saved is None else saved.header
+    if saved is not None:
+        saved.arrays.close()
+    size = sum(path.stat().st_size for path in log.folder.rglob("*") if path.is_file())
+    steps = f"{last.step} steps, {log.steps_since_base} of them since the last checkpoint"
+    lines = [
+        f"{log.folder}: {steps}, {size / 1e6:,.1f} MB",
+        *(f"  input {name!r}: up to {_times(t)}" for name, t in header.get("frontiers", {}).items()),
+    ]
+    before, rows = _definition(log), header.get("rows", {})
+    titles = {} if before is None else before.titles_by()
+    then = " at the checkpoint" if log.steps_since_base else ""
+    lines += [f"  {rows.get(place, 0):>12,} rows{then}: {title}" for place, title in titles.items()]
+    kept = "" if before is None else ", ".join(map(repr, before.kept))
+    lines.append(f"  inputs whose rows are kept: {kept or 'none'}; written with keep={base.keep}")
+    return "\n".join(lines)
 
 
 def _times(frontier: Any) -> str:
     return str(Antichain(map(tuple, frontier))).removeprefix("Antichain") if frontier else "the end"
 
 
-def _opened(path: Path) -> StepLog:
+def _looked_at(path: Path, look: Callable[[StepLog], T]) -> T:
+    """Return what is read in a folder of state: again, where a run that is on it made a checkpoint meanwhile."""
     if not path.is_dir():
         msg = f"{path} is not there: expected a folder of state"
         raise StateError(msg)
-    log = StepLog(path)
+    while True:
+        before = sorted(path.iterdir())
+        try:
+            return look(_begun(StepLog(path, owned=False)))
+        except (StateError, OSError):
+            if before == sorted(path.iterdir()):
+                raise
+
+
+def _begun(log: StepLog) -> StepLog:
     if log.passes is None:
-        log.close()
-        msg = f"{path} holds nothing: expected a folder of state"
+        msg = f"{log.folder} holds nothing: expected a folder of state"
         raise StateError(msg)
     return log
 

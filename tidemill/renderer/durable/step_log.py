@@ -43,9 +43,12 @@ _UNFINISHED: Final = re.compile(r"\.(checkpoint|changes)-.*\.tmp")
 
 
 class StepLog:
-    """The state of one dataflow in one folder, which this process owns until it is closed."""
+    """The state of one dataflow in one folder, which this process owns until it is closed.
 
-    def __init__(self, folder: Path) -> None:
+    Or which it only reads, if it is not ``owned``: another process may go on writing there.
+    """
+
+    def __init__(self, folder: Path, *, owned: bool = True) -> None:
         self.folder = folder
         self.passes: tuple[str, ...] | None = None
         """The passes of the graph whose state is there; None where there is none."""
@@ -61,12 +64,14 @@ class StepLog:
         self.carry: Callable[[Base], tuple[tuple[str, str, int], ...]] = lambda base: base.kept
         """What writes changes of outputs that are still wanted to files, and returns all of these for the next base."""
         try:
-            with deferred():  # interrupted, the lock has to be known that is to be released
-                folder.mkdir(parents=True, exist_ok=True)
-                self._lock = Lock(folder)
-                self._said = LastCommit(folder)
+            if owned:
+                with deferred():  # interrupted, the lock has to be known that is to be released
+                    folder.mkdir(parents=True, exist_ok=True)
+                    self._lock = Lock(folder)
+                    self._said = LastCommit(folder)
             self._found = _read(folder)
-            self._said.require(self._found.entries)
+            if owned:
+                self._said.require(self._found.entries)
             self._entries = self._found.entries
             """The base, and what was committed since."""
             self._segments = self._found.segments
