@@ -27,6 +27,8 @@ from benchmarks.workloads.tpch_queries import QUERIES  # noqa: E402
 PICTURE: Final = ROOT / "docs" / "pictures" / "one-row.svg"
 SCALE, TRIES, SEED = 0.1, 40, 1
 WIDTH, HEIGHT = 800, 500
+SHOWN: Final = 544, 340
+"""How large it is shown where there is room: what comes after it is to be on the first screen, too."""
 LEFT, RIGHT, TOP, BOTTOM = 24, 728, 56, 392
 """Where the first layer is and the last, and between which lines boxes are."""
 SECONDS: Final = 9
@@ -144,7 +146,7 @@ def picture(step: Step) -> str:
     w, h = WIDTH, HEIGHT
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" height="{h}">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{SHOWN[0]}" height="{SHOWN[1]}">',
             f"<title>{escape(total)} {escape(spent)}</title>",
             STYLE,
             "<style>@media (prefers-reduced-motion:no-preference){",
