@@ -144,7 +144,8 @@ function timesOf(data) {
     if (moment.isNow) return data.steps.length ? "now: all times" : "";
     const step = `step ${data.steps[moment.step].number}`;
     if (moment.user === null) return `${step}: no changes`;
-    return `${data.coordinates.join(", ")} ${timeText(moment.user)} · ${step}`;
+    const [names, time] = [data.coordinates.join(", "), timeText(moment.user)];
+    return `${users === 1 ? `${names} ${time}` : `${time} of ${names}`} · ${step}`; // the end is what may be cut
   }
 
   return { users, moments, sentAt, countsAt, heldAt, edges, frontierOf, frontierText, standingOf, momentText };
