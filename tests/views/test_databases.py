@@ -98,7 +98,6 @@ def test_refreshes_leave_what_computing_anew_would(tmp_path, table):
     "where",
     [
         (DatabaseTable, "_note", 1),
-        (DatabaseTable, "_note", 2),
         (DatabaseTable, "merge", 1),
         (DatabaseTable, "append", 1),
         (RefreshJournal, "done", 1),
@@ -202,33 +201,55 @@ def test_a_table_that_is_gone_or_made_otherwise_is_written_whole(tmp_path, table
 def steps(table):
     """Return which refresh is noted of each table."""
     with table._transaction() as connection:
-        return dict(connection.execute(f"SELECT name, refresh FROM {table._steps}").fetchall())
+        return dict(connection.execute(f"SELECT name, refresh FROM {table.steps}").fetchall())
 
 
-@pytest.mark.parametrize("written", [0, 1, 2, 3])
-def test_the_tables_of_a_database_are_all_brought_up_to_a_refresh_or_none(tmp_path, table, monkeypatch, written):
+@pytest.mark.parametrize("done", range(5))
+def test_the_tables_of_a_database_are_all_brought_up_to_a_refresh_or_none(tmp_path, table, monkeypatch, done):
+    """Cut off before the first table, before the others, before they are noted, and before the refresh is done."""
     shop = Shop(tmp_path, table)
     shop.put(*((i, "north", i) for i in range(8)))
-    note, notes = DatabaseTable._note, itertools.count()
+    calls = itertools.count()
 
-    def noted(*given):
-        if next(notes) == written:
-            raise Cut
-        note(*given)
+    def up_to(whole):
+        def ends(*given):
+            if next(calls) == done:
+                raise Cut
+            whole(*given)
+
+        return ends
 
     with shop.views() as views:
         views.refresh()
         before = shop.found()
         shop.put((3, "south", 9), (20, "west", 5))
         with monkeypatch.context() as cutting, pytest.raises(Cut):
-            cutting.setattr(DatabaseTable, "_note", noted)
-            cutting.setattr(RefreshJournal, "done", noted)
+            for name in ("overwrite", "merge", "append", "_note"):
+                cutting.setattr(DatabaseTable, name, up_to(getattr(DatabaseTable, name)))
+            cutting.setattr(RefreshJournal, "done", up_to(RefreshJournal.done))
             views.refresh()
-        assert shop.found() == (shop.expected() if written == 3 else before)
-        assert steps(table("rows")) == dict.fromkeys(before, 2 if written == 3 else 1)
-        assert {w.way == "again" for w in views.refresh().views.values()} == {written == 3}
+        assert shop.found() == (shop.expected() if done == 4 else before)
+        assert steps(table("rows")) == dict.fromkeys(before, 2 if done == 4 else 1)
+        assert {w.way == "again" for w in views.refresh().views.values()} == {done == 4}
         assert shop.found() == shop.expected()
         assert steps(table("rows")) == dict.fromkeys(before, 2)
+
+
+def test_the_tables_of_several_schemas_are_noted_beside_each(tmp_path):
+    with duckdb.connect(tmp_path / "x.duckdb") as connection:
+        connection.execute("CREATE SCHEMA a; CREATE SCHEMA b")
+    rows = [1]
+    with tm.Views(tmp_path / "state") as views:
+        source = views.source("rows", tm.snapshot(lambda: pa.table({"x": rows})))
+        tables = {name: tm.duckdb(tmp_path / "x.duckdb", name) for name in ("a.t", "t", "b.t", "b.u")}
+        for name, to in tables.items():
+            views.view(name, source, to=to, key="x")
+        views.refresh()
+        rows.append(2)
+        assert {w.changed for w in views.refresh().views.values()} == {1}
+        assert not views.refresh().is_new
+    assert [sorted(to()["x"].to_pylist()) for to in tables.values()] == [[1, 2]] * 4
+    assert [steps(to) for to in tables.values()] == [{"t": 2}, {"t": 2}, {"t": 2, "u": 2}, {"t": 2, "u": 2}]
 
 
 def test_an_error_at_one_table_names_it_and_leaves_the_others_of_its_database(tmp_path, table):

@@ -6,15 +6,16 @@ import abc
 import contextlib
 import copy
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from tidemill.errors import ViewError
 from tidemill.views.stores import Sink
 
+_Of = TypeVar("_Of", bound=tuple[Any, ...])
 _STEPS: Final = "tidemill_refreshes"
 """The table that says which refresh wrote to which table last."""
 CAME: Final = "tidemill_came"
@@ -30,11 +31,13 @@ class DatabaseTable(Sink):
     keeps_logs = False  # a note is gone where somebody else wrote, and theirs is another log
     connection: Any = None
     """The connection of the transaction that it is in with others."""
+    notes: list[tuple[DatabaseTable, str, int]]
+    """Which tables were written in it, for whom, and by which refresh."""
 
     def __init__(self, table: str) -> None:
-        *schema, self._name = table.split(".")
+        *schema, self.name = table.split(".")
         self._schema = schema[0] if schema else ""
-        self._table, self._steps = (".".join(map(quoted, [*schema, name])) for name in (self._name, _STEPS))
+        self._table, self.steps = (".".join(map(quoted, [*schema, name])) for name in (self.name, _STEPS))
 
     # -- what each database does in its own way -----------------------------------------------------------------------
 
@@ -72,10 +75,13 @@ class DatabaseTable(Sink):
     @contextlib.contextmanager
     def together(self, sinks: Sequence[Sink]) -> Iterator[Sequence[Sink]]:
         tables: list[Any] = [copy.copy(sink) for sink in sinks]
+        notes: list[tuple[DatabaseTable, str, int]] = []
         with self._errors(), self._begun() as connection:
             for table in tables:
-                table.connection = connection
+                table.connection, table.notes = connection, notes
             yield tables
+            for some in _by_schema(notes):
+                some[0][0]._note(connection, some)  # noqa: SLF001 - one of these
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[Any]:
@@ -97,12 +103,14 @@ class DatabaseTable(Sink):
         return self()
 
     def refresh(self, owner: str) -> int | None:
+        return self.refreshes([self], [owner])[0]
+
+    def refreshes(self, sinks: Sequence[Any], owners: Sequence[str]) -> list[int | None]:
+        reached: dict[str, int] = {}
         with self._transaction() as connection:
-            if len(set(self._listed(connection, "table_name", self._name, _STEPS))) < 2:  # noqa: PLR2004 - one is missing
-                return None
-            where = f"name = {_text(self._name)} AND owner = {_text(owner)}"
-            found = connection.execute(f"SELECT refresh FROM {self._steps} WHERE {where}").fetchall()  # noqa: S608
-            return int(found[0][0]) if found else None
+            for some in _by_schema(zip(sinks, owners, strict=True)):
+                reached |= some[0][0]._reached(connection, some)  # noqa: SLF001 - one of these
+        return [reached.get(owner) for owner in owners]
 
     def overwrite(self, rows: pa.Table, owner: str, number: int) -> None:
         with self._transaction() as connection:
@@ -114,12 +122,12 @@ class DatabaseTable(Sink):
                     connection.execute(f"DROP TABLE {self._table}")
                 self._create(connection, self._table, rows.schema)
             self._load(connection, self._table, rows)
-            self._note(connection, owner, number)
+            self.notes.append((self, owner, number))
 
     def append(self, changes: pa.Table, owner: str, number: int) -> None:
         with self._transaction() as connection:
             self._load(connection, self._table, changes)
-            self._note(connection, owner, number)
+            self.notes.append((self, owner, number))
 
     def merge(self, changes: pa.Table, key: Sequence[str], owner: str, number: int) -> None:
         names = ", ".join(map(quoted, changes.column_names[:-1]))
@@ -133,7 +141,7 @@ class DatabaseTable(Sink):
             came = f"SELECT {names} FROM {CAME} WHERE _change <> 'delete'"  # noqa: S608
             connection.execute(f"INSERT INTO {self._table} ({names}) {came}")
             connection.execute(f"DROP TABLE {CAME}")
-            self._note(connection, owner, number)
+            self.notes.append((self, owner, number))
 
     def seconds(self, way: str, rows: int, changed: int) -> float:
         """Return what `Sink.seconds` does, but for merging, which costs what changed: nothing else is written."""
@@ -141,15 +149,25 @@ class DatabaseTable(Sink):
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _note(self, connection: Any, owner: str, number: int) -> None:
+    def _reached(self, connection: Any, tables: Sequence[tuple[DatabaseTable, str]]) -> dict[str, int]:
+        """Return which refresh wrote to tables of one schema last, by those for whom, where that is known."""
+        there = set(self._listed(connection, "table_name", _STEPS, *(table.name for table, _ in tables)))
+        if _STEPS not in there:
+            return {}
+        pairs = ", ".join(f"({_text(table.name)}, {_text(owner)})" for table, owner in tables)
+        query = f"SELECT name, owner, refresh FROM {self.steps} WHERE (name, owner) IN ({pairs})"  # noqa: S608
+        return {owner: number for name, owner, number in connection.execute(query).fetchall() if name in there}
+
+    def _note(self, connection: Any, notes: Sequence[tuple[DatabaseTable, str, int]]) -> None:
+        """Write down what was written in one schema."""
         if not self._columns(connection, _STEPS):
             columns = "name varchar, owner varchar, refresh bigint, PRIMARY KEY (name, owner)"
-            connection.execute(f"CREATE TABLE {self._steps} ({columns})")
-        others = f"name = {_text(self._name)} AND owner <> {_text(owner)}"
-        connection.execute(f"DELETE FROM {self._steps} WHERE {others}")  # noqa: S608 - it is not what they wrote
-        values = f"{_text(self._name)}, {_text(owner)}, {number}"
+            connection.execute(f"CREATE TABLE {self.steps} ({columns})")
+        others = " OR ".join(f"name = {_text(table.name)} AND owner <> {_text(owner)}" for table, owner, _ in notes)
+        connection.execute(f"DELETE FROM {self.steps} WHERE {others}")  # noqa: S608 - it is not what they wrote
+        values = ", ".join(f"({_text(table.name)}, {_text(owner)}, {number})" for table, owner, number in notes)
         taken = "ON CONFLICT (name, owner) DO UPDATE SET refresh = excluded.refresh"
-        connection.execute(f"INSERT INTO {self._steps} VALUES ({values}) {taken}")  # noqa: S608
+        connection.execute(f"INSERT INTO {self.steps} VALUES {values} {taken}")  # noqa: S608
 
     def _require_as_left(self, found: Counter[str], kinds: Counter[str]) -> None:
         """`ViewError` where other keys are there than those that change and those that go."""
@@ -164,7 +182,7 @@ class DatabaseTable(Sink):
 
     def _columns(self, connection: Any, name: str = "") -> list[str]:
         """Return the columns of a table, by default this one; none where it is not there."""
-        return self._listed(connection, "column_name", name or self._name)
+        return self._listed(connection, "column_name", name or self.name)
 
     def _listed(self, connection: Any, what: str, *names: str) -> list[str]:
         """Return what is listed of the columns of tables."""
@@ -189,6 +207,14 @@ class DatabaseTable(Sink):
         if not self._columns(connection):
             msg = f"{self}: there is no such table"
             raise ViewError(msg)
+
+
+def _by_schema(tables: Iterable[_Of]) -> list[list[_Of]]:
+    """Return what is said of tables, that of each schema's together."""
+    found: dict[str, list[_Of]] = {}
+    for of in tables:
+        found.setdefault(of[0].steps, []).append(of)
+    return [*found.values()]
 
 
 def quoted(name: str) -> str:

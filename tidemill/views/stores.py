@@ -92,12 +92,16 @@ class Sink(abc.ABC):
         """Return what tells its database from others: the sinks of one are written in one transaction."""
         return repr(self)
 
+    def refreshes(self, sinks: Sequence[Sink], owners: Sequence[str]) -> list[int | None]:
+        """Return what `refresh` does, of sinks of this one's database."""
+        return [sink.refresh(owner) for sink, owner in zip(sinks, owners, strict=True)]
+
     def at_hand(self) -> contextlib.AbstractContextManager[Any]:
         """Keep open what several transactions in turn need."""
         return contextlib.nullcontext()
 
     def together(self, sinks: Sequence[Sink]) -> contextlib.AbstractContextManager[Sequence[Sink]]:
-        """Return sinks of this one's database as they are in one transaction, of which all is done or nothing."""
+        """Return sinks of this one's database as they are to be written: in one transaction, all of them or none."""
         return contextlib.nullcontext(sinks)
 
     def merge(self, changes: pa.Table, key: Sequence[str], owner: str, number: int) -> None:

@@ -335,8 +335,10 @@ class Views:
         reached: dict[str, int | None] = {}
         with self._sinks_at_hand():
             for views in self._by_database():
-                with together(views) as shared:
-                    reached |= {v.name: v.to.refresh(f"{owner}:{v.name}") for v in shared if v.to is not None}
+                sinks = [v.to for v in views if v.to is not None]
+                if sinks:
+                    found = sinks[0].refreshes(sinks, [f"{owner}:{v.name}" for v in views])
+                    reached.update(zip([v.name for v in views], found, strict=True))
         return reached
 
     def _by_database(self) -> list[list[DeclaredView]]:
