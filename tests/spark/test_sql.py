@@ -22,6 +22,8 @@ QUERIES = {
     "pivot": "pivot t on b in (1, 2) using sum(a) group by s",
     "unpivot": "unpivot (select a, b from t) on a, b",
     "each": "select a, c, x from u, unnest([a, c]) q(x)",
+    "lists": "select a, b, s, array_agg(s order by b desc nulls last, s) over (partition by a order by b, s rows 2 preceding) l, "
+    "string_agg(s, ',' order by s desc) filter (where b > 1) over (order by a groups 1 preceding exclude current row) g from t",
     "ages": "select extract(month from age(date '2024-03-31' + cast(a * 40 as int), date '2024-02-29')) m, date_part('year', date '2024-03-31' - cast(b as int)) y "
     "from t",
 }
@@ -37,7 +39,16 @@ OF_SPARK = {
 }
 
 
-@pytest.mark.parametrize("queries, dialect", [(QUERIES, "duckdb"), (OF_SPARK, "spark")], ids=["forms", "functions"])
+OF_POSTGRES = {
+    "chars": "with w as (select a, s::char(3) as c from t) select c, c || '.' d, count(*) n, c like 's%  ' l, c = 's1 ' e from w group by c",
+}
+
+
+@pytest.mark.parametrize(
+    "queries, dialect",
+    [(QUERIES, "duckdb"), (OF_SPARK, "spark"), (OF_POSTGRES, "postgres")],
+    ids=["forms", "functions", "chars"],
+)
 @pytest.mark.parametrize("rendering", ["spark", SparkLive(in_driver=0)], ids=["rendered", "live"])
 def test_sql_on_spark(rendering, queries, dialect):
     flow = flow_of(TABLES, queries, dialect)

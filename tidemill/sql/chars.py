@@ -39,7 +39,7 @@ _NO_TEXTS: Final = frozenset(
 """Those that give something else."""
 
 
-class Parser(Protocol):
+class CharParser(Protocol):
     """What is asked of the parser of a query's expressions."""
 
     names: Names
@@ -69,7 +69,7 @@ def stripped(value: Expr, names: Names) -> Expr:
     return value if names.char_length(value) is None else Call("rtrim", (value,))
 
 
-def read(parser: Parser, node: exp.Expression, value: Expr) -> Expr:
+def read(parser: CharParser, node: exp.Expression, value: Expr) -> Expr:
     """Return a value as the place reads it where it stands in the text."""
     if parser.names.char_length(value) is None:
         return value
@@ -119,7 +119,7 @@ def _is_written_out(value: Expr) -> bool:
     return isinstance(inner, Literal)
 
 
-def strip_literals(parser: Parser, node: exp.Expression) -> None:
+def strip_literals(parser: CharParser, node: exp.Expression) -> None:
     """Strip what is written out and compared with a value of CHAR(n): it is one, too."""
     if not isinstance(node, _COMPARED) or not parser.names.lengths:
         return
@@ -130,7 +130,7 @@ def strip_literals(parser: Parser, node: exp.Expression) -> None:
                 one.set("this", one.name.rstrip(" "))
 
 
-def _is_comparable(parser: Parser, given: Any) -> bool:
+def _is_comparable(parser: CharParser, given: Any) -> bool:
     """Return whether it is known how a value of CHAR(n) is compared with another one: as that or as text."""
     node = _bare(given)
     is_text = isinstance(node, exp.Cast) and node.to.this == _Type.TEXT
@@ -140,7 +140,7 @@ def _is_comparable(parser: Parser, given: Any) -> bool:
     return known or is_text or of_text or is_char(parser, node)
 
 
-def is_char(parser: Parser, given: Any) -> bool:
+def is_char(parser: CharParser, given: Any) -> bool:
     """Return whether a node is a value of CHAR(n): a column or a cast."""
     node = _bare(given)
     if isinstance(node, exp.Cast):
