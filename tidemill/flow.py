@@ -177,7 +177,8 @@ class Dataflow(Building):
     def plan(self, folder: str | os.PathLike[str], *, passes: Passes = True, why: bool = False) -> moves.MigrationPlan:
         """Return what starting this dataflow on a folder of state comes to: what of it is kept, new, dropped, loaded.
 
-        Nothing is changed, and a run may be on the folder meanwhile. ``passes`` and ``why`` are as for `start`. Freezes the graph.
+        Nothing is changed, and a run may be on the folder meanwhile. ``passes`` and ``why`` are as for `start`. Freezes
+        the graph.
 
         >>> import tempfile, tidemill as tm
         >>> def shop(*aggregates):

@@ -186,3 +186,22 @@ def test_what_is_computed_of_times(text, expected):
     t = flow.constant({"a": "timestamp", "b": "timestamp"}, [(dt.datetime(2024, 1, 2), dt.datetime(2024, 1, 1, 12))])
     flow.output("o", flow.sql(f"select {text} as x from t", tables={"t": t}))
     assert list(flow.start().snapshot("o")) == [(expected,)]
+
+
+@pytest.mark.parametrize("dialect", ["spark", "duckdb", "postgres"])
+def test_a_text_behind_its_type_is_of_that_before_it_is_cast(dialect):
+    """The kind of defect: sqlglot casts the text first, so that ``DATE '2020-01-01'::text`` was a date."""
+    text = "string" if dialect == "spark" else "text"
+    chosen = {
+        f"date '2020-01-01'::{text}": "2020-01-01",
+        "timestamp '2020-01-02 10:00:00'::date": dt.date(2020, 1, 2),
+        f"date '2020-01-01'::{text}::date": dt.date(2020, 1, 1),
+        f"cast('2020-01-01'::{text} as date)": dt.date(2020, 1, 1),
+        f"cast(date '2020-01-01'::{text} as date)": dt.date(2020, 1, 1),
+        f"'2020-01-01'::{text}::date": dt.date(2020, 1, 1),
+    }
+    flow = tm.Dataflow()
+    flow.output("o", flow.sql("select " + ", ".join(f"{e} as c{i}" for i, e in enumerate(chosen)), dialect=dialect))
+    with flow.start() as run:
+        run.advance()
+        assert list(run.snapshot("o")) == [tuple(chosen.values())]

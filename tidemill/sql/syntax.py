@@ -128,6 +128,22 @@ def _error(error: SqlglotError, text: str) -> SqlError:
     return SqlError(f"not SQL as it is read here: {reason}", text, None if start is None else max(0, start))
 
 
+def _typed_first(node: Any) -> Any:
+    """Return ``DATE 'text'::type`` as a cast of the date: sqlglot casts the text, and makes a date of that."""
+    casts: list[Any] = []
+    value = node
+    while isinstance(value, exp.Cast):
+        casts.append(value)
+        value = value.this
+    spans = [one.to.meta.get(SPAN) for one in casts]
+    if not all(spans) or spans[1:] == [] or spans[0] > spans[-1]:
+        return node
+    found = node.this
+    node.set("this", value)
+    casts[-1].set("this", node)
+    return found
+
+
 class _Strict:
     """What makes a grammar of sqlglot's strict, put before it."""
 
@@ -185,6 +201,9 @@ class _Strict:
     def _parse_types(self, *args: Any, **options: Any) -> Any:
         rule = super()._parse_types  # type: ignore[misc]
         return self._spanned(lambda: rule(*args, **options))
+
+    def _parse_type(self, *args: Any, **options: Any) -> Any:
+        return _typed_first(super()._parse_type(*args, **options))  # type: ignore[misc]
 
     def _parse_expression(self) -> Any:
         return self._spanned(super()._parse_expression)  # type: ignore[misc]
