@@ -267,6 +267,23 @@ def test_an_error_at_one_table_names_it_and_leaves_the_others_of_its_database(tm
         assert shop.found() == shop.expected()
 
 
+def test_an_error_of_the_transaction_names_the_database(tmp_path, monkeypatch):
+    shop = Shop(tmp_path, lambda name: tm.duckdb(tmp_path / "x.duckdb", name))
+    shop.put((1, "north", 1))
+
+    def full(*_):
+        msg = "no space left"
+        raise duckdb.IOException(msg)
+
+    with shop.views() as views:
+        with monkeypatch.context() as patched:
+            patched.setattr(DatabaseTable, "_note", full)
+            with pytest.raises(ViewError, match=r"^duckdb\('[^']*x\.duckdb'\): .*no space left"):
+                views.refresh()
+        views.refresh()
+        assert shop.found() == shop.expected()
+
+
 @pytest.mark.parametrize("write", ["merge", "changelog"])
 def test_a_table_that_two_jobs_write_holds_what_the_last_one_does(tmp_path, table, write):
     def refreshed(state, amount):

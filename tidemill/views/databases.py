@@ -46,8 +46,8 @@ class DatabaseTable(Sink):
         """Return a connection in a new transaction, which is committed at the end, or rolled back at an error."""
 
     @abc.abstractmethod
-    def _errors(self) -> AbstractContextManager[None]:
-        """Make the library's errors `ViewError`, which says of which table they are."""
+    def _errors(self, of: str = "") -> AbstractContextManager[None]:
+        """Make the library's errors `ViewError`, which says of what they are, by default of this table."""
 
     @abc.abstractmethod
     def _fetch(self, connection: Any, query: str) -> pa.Table:
@@ -76,7 +76,7 @@ class DatabaseTable(Sink):
     def together(self, sinks: Sequence[Sink]) -> Iterator[Sequence[Sink]]:
         tables: list[Any] = [copy.copy(sink) for sink in sinks]
         notes: list[tuple[DatabaseTable, str, int]] = []
-        with self._errors(), self._begun() as connection:
+        with self._errors(self.shared()), self._begun() as connection:
             for table in tables:
                 table.connection, table.notes = connection, notes
             yield tables

@@ -48,11 +48,11 @@ class _DuckDB(DatabaseTable):
             connection.execute("COMMIT")  # an error closes it, which rolls back
 
     @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self, of: str = "") -> Iterator[None]:
         try:
             yield
         except library_of("duckdb", "duckdb").Error as error:  # such as that another process has the file open
-            msg = f"{self}: {error}"
+            msg = f"{of or self}: {error}"
             raise ViewError(msg) from error
 
     def _fetch(self, connection: Any, query: str) -> pa.Table:

@@ -59,11 +59,11 @@ class _Postgres(DatabaseTable, PostgresFeed):
             yield connection
 
     @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self, of: str = "") -> Iterator[None]:
         try:
             yield
         except library_of("psycopg", "postgres").Error as error:
-            msg = f"{self}: {error}"
+            msg = f"{of or self}: {error}"
             raise ViewError(msg) from error
 
     def _fetch(self, connection: Any, query: str) -> pa.Table:
