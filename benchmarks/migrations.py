@@ -33,7 +33,7 @@ def _changes() -> Mapping[str, tuple[Mapping[str, str], Mapping[str, View]]]:
     return {
         "nothing": ({}, before),
         "outputs renamed and reordered": ({}, {"rest": by_row, "great": large, "region": joined, "customer": sums}),
-        "a column that nothing reads": ({"note": "string"}, before),
+        "a column that only the function is given": ({"note": "string"}, before),
         "one view gone": ({}, {name: view for name, view in before.items() if name != "joined"}),
         "a view of another view": ({}, {**before, "over": over}),
         "a changed expression": ({}, {**before, "large": larger}),

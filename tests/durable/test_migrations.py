@@ -210,6 +210,7 @@ def test_functions(user_modules, tmp_path):  # noqa: F811
     assert not flow(renamed).plan(tmp_path).changes
     assert contents(flow(renamed), tmp_path, migrate="ask") == {"v": [(5,), (6,)]}
     assert flow(other).plan(tmp_path).changes
+    assert flow(other).plan(tmp_path).seconds > 5 * shop(v=most).plan(tmp_path).seconds  # calls take longer
     assert contents(flow(other), tmp_path) == {"v": [(6,), (7,)]}
     assert contents(flow(other, "1"), tmp_path) == {"v": [(6,), (7,)]}
     assert contents(

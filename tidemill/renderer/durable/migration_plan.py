@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from tidemill.dataflow.nodes import FlatMap
 from tidemill.renderer.durable.definition import StateDefinition
 from tidemill.renderer.durable.loading import Loading
 from tidemill.renderer.durable.migration import Migration
@@ -15,6 +16,8 @@ from tidemill.renderer.embedded.state import Saved
 
 _ROWS_A_SECOND: Final = 1_000_000
 """Rows that an operator takes in, about, as it is loaded (``python -m benchmarks migrations``)."""
+_CALLS_A_SECOND: Final = 90_000
+"""Rows that a function is called for, likewise."""
 _SHOWN: Final = 20
 
 
@@ -55,15 +58,16 @@ class MigrationPlan:
         new = [title for place, title in titles.items() if place not in places]
         dropped = [title for place, title in were.items() if place not in set(places.values())]
         migration.require_inputs()
-        rows, size = 0, 0
+        rows, size, functions = 0, 0, 0
         if saved is not None:
             migration.begin(saved)
             how = migration.loading()
             rows = _rows(how, before, now, saved)
             widths = [len(n.schema) + n.scope.coordinates + 1 for n in how.targets if str(n.id) in titles]
             size = 8 * rows * sum(widths)
+            functions = sum(isinstance(node, FlatMap) for node in how.worked)
         kept_ones, new_ones, gone = (tuple(sorted(some)) for some in (kept, new, dropped))
-        seconds = rows * len(new) / _ROWS_A_SECOND
+        seconds = rows * (len(new) / _ROWS_A_SECOND + functions / _CALLS_A_SECOND)
         return cls(migration.folder, kept_ones, new_ones, gone, rows, size, seconds, repeated)
 
     def __str__(self) -> str:
