@@ -101,3 +101,16 @@ def test_urls():
         read({"z": "int64"}, tm.read_parquet("memory://in/1.parquet"))
     with pytest.raises(RowError, match="'nothing://x' cannot be opened"):
         read({"z": "int64"}, tm.read_parquet("nothing://x"))
+
+
+def test_a_folder_with_partitions_at_a_url():
+    fsspec = pytest.importorskip("fsspec")
+    for day in (1, 2):
+        with fsspec.open(f"memory://lake/day=2026-03-0{day}/1.parquet", "wb") as file:
+            parquet.write_table(pa.table({"v": [day]}), file)
+    rows = [(dt.date(2026, 3, 1), 1), (dt.date(2026, 3, 2), 2)]
+    assert read({"day": "date", "v": "int64"}, tm.read_parquet("memory://lake")) == rows
+    like = tm.Dataflow().input("x", like=tm.read_parquet("memory://lake/")).schema
+    assert str(like) == "(v: int64, day: string)"
+    with pytest.raises(RowError, match="'memory://lake' is a folder: say which files, as in 'memory://lake/\\*'"):
+        read({"v": "int64"}, tm.read_csv("memory://lake"))

@@ -39,8 +39,7 @@ def folder_dataset(folder: str, schema: Schema, columns: Mapping[str, str], wher
     in_paths = [(n, ours[n]) for n in found.schema.names if n not in in_files and n in ours]
     if not in_paths:
         return found
-    typed = ds.partitioning(pa.schema(in_paths), flavor="hive")
-    return ds.dataset(folder, format="parquet", partitioning=typed)
+    return _hive(folder, where, ds.partitioning(pa.schema(in_paths), flavor="hive"))
 
 
 def folder_schema(folder: str, where: str) -> pa.Schema:
@@ -48,14 +47,23 @@ def folder_schema(folder: str, where: str) -> pa.Schema:
     return _hive(folder, where).schema
 
 
-def _hive(folder: str, where: str) -> Any:
+def _hive(folder: str, where: str, partitioning: Any = "hive") -> Any:
     import pyarrow.dataset as ds  # noqa: PLC0415 - slow to import
 
-    found = ds.dataset(folder, format="parquet", partitioning="hive")
+    filesystem, path = _filesystem(folder, where) if is_remote(folder) else (None, folder)
+    found = ds.dataset(path, format="parquet", partitioning=partitioning, filesystem=filesystem)
     if not found.files:
         msg = f"{where}: there are no Parquet files in it"
         raise RowError(msg)
     return found
+
+
+def is_folder(path: str, where: str) -> bool:
+    """Return whether a path, or a URL, is that of a folder."""
+    if not is_remote(path):
+        return os.path.isdir(path)  # noqa: PTH112 - a string, as users gave it
+    filesystem, there = _filesystem(path, where)
+    return bool(filesystem.isdir(there))
 
 
 def local_path(path: str) -> str:
@@ -69,9 +77,9 @@ def is_remote(path: str) -> bool:
 
 
 def remote_files(url: str, where: str) -> list[str]:
-    """Return the URLs that one is, or that a pattern stands for, sorted."""
+    """Return the URLs that one is, of a file or a folder, or that a pattern stands for, sorted."""
     filesystem, path = _filesystem(url, where)
-    if filesystem.isfile(path):
+    if filesystem.isfile(path) or filesystem.isdir(path):
         return [url]
     found = sorted(map(filesystem.unstrip_protocol, filesystem.glob(path)))
     if not found:

@@ -18,6 +18,7 @@ from tidemill.boundary.datasets import (
     dataset_table,
     folder_dataset,
     folder_schema,
+    is_folder,
     is_remote,
     local_path,
     opened,
@@ -91,7 +92,7 @@ class ParquetFiles(_Files):
 
         path = _found(self.paths, "like=", folders=True)[0]
         try:
-            if not is_remote(path) and os.path.isdir(path):  # noqa: PTH112 - as in `_found`
+            if is_folder(path, "like="):
                 schema = folder_schema(path, f"like=, folder {path!r}")
             else:
                 with opened(path, "like=") as there:
@@ -106,7 +107,7 @@ class ParquetFiles(_Files):
         from pyarrow import parquet  # noqa: PLC0415 - slow to import
 
         theirs = self._their_names(schema, where)
-        if not is_remote(path) and os.path.isdir(path):  # noqa: PTH112 - as in `_found`
+        if is_folder(path, where):
             return dataset_table(folder_dataset(path, schema, self.columns or {}, where), schema, theirs, where)
         with opened(path, where) as there, parquet.ParquetFile(there) as file:
             if wrong := mismatch(file.schema_arrow.names, tuple(theirs), more=True):
@@ -260,7 +261,7 @@ def read_parquet(path: Paths, *, columns: Mapping[str, str] | None = None) -> Pa
     """Return Parquet files as rows for ``insert``, ``delete``, ``upsert`` and ``apply``. Nothing is read yet.
 
     ``path`` is a path, a glob pattern or several of them; a folder, with what is in the folders below it, where
-    ``key=value`` in their names are columns too (hive partitions); or a URL that fsspec opens, if that is installed.
+    ``key=value`` in their names are columns too (hive partitions); or a URL of these that fsspec opens, if installed.
     Only the input's columns are read, whatever else there is; ``columns`` maps the input's names of columns to the
     file's, where they differ. A dataset of Arrow's (``pyarrow.dataset``) is rows as it is.
 
@@ -351,12 +352,12 @@ def _found(paths: Sequence[str], where: str, *, folders: bool = False) -> list[s
     """Return the files that paths and patterns stand for, those of a pattern sorted; and folders, if these may be."""
     files: list[str] = []
     for path in map(local_path, paths):
+        if not folders and is_folder(path, where):
+            msg = f"{where}: {path!r} is a folder: say which files, as in {os.path.join(path, '*')!r}"  # noqa: PTH118
+            raise RowError(msg)
         if is_remote(path):
             files += remote_files(path, where)
             continue
-        if not folders and os.path.isdir(path):  # noqa: PTH112 - a string that may be a pattern
-            msg = f"{where}: {path!r} is a folder: say which files, as in {os.path.join(path, '*')!r}"  # noqa: PTH118
-            raise RowError(msg)
         found = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))  # noqa: PTH110, PTH207
         if not found:
             msg = f"{where}: no file {path!r}"
