@@ -114,3 +114,19 @@ def test_a_folder_with_partitions_at_a_url():
     assert str(like) == "(v: int64, day: string)"
     with pytest.raises(RowError, match="'memory://lake' is a folder: say which files, as in 'memory://lake/\\*'"):
         read({"v": "int64"}, tm.read_csv("memory://lake"))
+
+
+def test_a_file_at_a_url_is_read_without_threads(monkeypatch):
+    """Threads of Arrow's that let go of a Python file while the process ends had it aborted, with exit code 134."""
+    fsspec = pytest.importorskip("fsspec")
+    with fsspec.open("memory://threads/1.parquet", "wb") as file:
+        parquet.write_table(pa.table({"v": [1]}), file)
+    used, reading = [], parquet.ParquetFile.read
+
+    def watched(self, **options):
+        used.append(options["use_threads"])
+        return reading(self, **options)
+
+    monkeypatch.setattr(parquet.ParquetFile, "read", watched)
+    assert read({"v": "int64"}, tm.read_parquet("memory://threads/1.parquet")) == [(1,)]
+    assert used == [False]

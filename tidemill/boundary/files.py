@@ -113,7 +113,8 @@ class ParquetFiles(_Files):
             if wrong := mismatch(file.schema_arrow.names, tuple(theirs), more=True):
                 msg = f"{where}: it has the columns {file.schema_arrow.names}, expected {list(theirs)}: {wrong}"
                 raise RowError(msg)
-            table = file.read(columns=list(theirs)).select(list(theirs))
+            # Threads of Arrow's that let go of a Python file as the process ends would have it aborted.
+            table = file.read(columns=list(theirs), use_threads=not is_remote(path)).select(list(theirs))
         return checked_table(schema, table.rename_columns(list(schema.names)), where)
 
     def _their_names(self, schema: Schema, where: str) -> list[str]:
