@@ -64,7 +64,7 @@ def test_the_picture_that_is_kept_moves_only_for_readers_who_did_not_ask_for_les
     assert "@keyframes" in moving
     assert not re.search(r"https?:(?!//www\.w3\.org/2000/svg)|<script|@import", text)
     assert len(text) < 60_000
-    assert int(root.get("height")) <= 350, "on the first screen there is more"
+    assert int(root.attrib["height"]) <= 350, "on the first screen there is more"
     assert classes(root, "circle").count("answer") >= 1
 
 
