@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -45,11 +46,21 @@ os._exit(0)  # what closing takes is not asked
 """
 
 
-def opening(*, flights: int, step: int, rounds: int) -> Figures:
+def opening(*, flights: int, step: int, rounds: int, sizes: Sequence[int], steps: Sequence[int]) -> Figures:
     """Measure the demo's dataflow on a folder that has taken in so many flights: processor seconds, medians of rounds.
 
     ``state_rows`` is how many updates the state holds. Each round is a process of its own, on a copy of the folder.
+    ``by_size`` is the same for other numbers of flights, ``by_steps`` for other numbers of steps, each of ten flights
+    that go or come back, after which the run is closed; ``files`` is how many there are in the folder.
     """
+    one = _measured(flights, 1, step, rounds)
+    by_size = [{"flights": size, **_measured(size, 1, step, rounds)} for size in sizes]
+    by_steps = [{"steps": number, **_measured(flights, number, step, rounds)} for number in steps]
+    return {"opening": one, "by_size": by_size, "by_steps": by_steps}
+
+
+def _measured(flights: int, steps: int, step: int, rounds: int) -> Figures:
+    """Measure a folder that took in flights in one step, and in others some of them anew."""
     found: list[Figures] = []
     with tempfile.TemporaryDirectory() as place:
         state, copy, rows = Path(place) / "state", Path(place) / "copy", Path(place) / "rows.arrow"
@@ -58,8 +69,14 @@ def opening(*, flights: int, step: int, rounds: int) -> Figures:
             for name, table in {**data.dimensions, "flights": data.flights.slice(0, flights)}.items():
                 run.insert(name, table)
             run.advance()
-            run.checkpoint()
+            for number in range(steps - 1):
+                again = data.flights.slice((number // 2 * 10) % flights, 10)
+                (run.delete if number % 2 == 0 else run.insert)("flights", again)
+                run.advance()
+            if steps == 1:
+                run.checkpoint()
             held, operators = run.metrics().state_rows, len(run.metrics())
+        files = sum(1 for path in state.rglob("*") if path.is_file())
         with pa.ipc.new_file(str(rows), data.flights.schema) as writer:
             writer.write_table(data.flights.slice(flights, step))
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -70,4 +87,4 @@ def opening(*, flights: int, step: int, rounds: int) -> Figures:
             found.append(json.loads(done.stdout))
             shutil.rmtree(copy)
     medians = {name: statistics.median(one[name] for one in found[1:]) for name in found[0]}
-    return {"opening": {"operators": operators, "state_rows": held, **medians}}
+    return {"operators": operators, "state_rows": held, "files": files, **medians}

@@ -154,7 +154,7 @@ TABLE = {
     ),
     "opening": Benchmark(
         "opening:opening", "going on with a state, from the start of a process", "nothing",
-        {"flights": 88_000, "step": 1000, "rounds": 9},
+        {"flights": 88_000, "step": 1000, "rounds": 9, "sizes": (9_000, 300_000), "steps": (100, 1_000)},
     ),
     "refreshes": Benchmark(
         "refreshes:refreshes", "views over Delta tables, refreshed", "DuckDB, overwriting them",

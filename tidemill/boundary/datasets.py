@@ -16,13 +16,13 @@ from tidemill.expressions.schema import Schema
 _LOCAL: Final = "file://"
 
 
-def dataset_table(dataset: Any, schema: Schema, theirs: Sequence[str], where: str) -> pa.Table:
+def dataset_table(dataset: Any, schema: Schema, theirs: Sequence[str], where: str, *, threads: bool) -> pa.Table:
     """Return a dataset's columns, called as the schema's, checked. Only these are read."""
     if wrong := mismatch(dataset.schema.names, tuple(theirs), more=True):
         msg = f"{where}: it has the columns {dataset.schema.names}, expected {list(theirs)}: {wrong}"
         raise RowError(msg)
     try:
-        table = dataset.to_table(columns=list(theirs))
+        table = dataset.to_table(columns=list(theirs), use_threads=threads)
     except (pa.ArrowException, OSError) as error:
         msg = f"{where}: {error}"
         raise RowError(msg) from error
@@ -51,7 +51,11 @@ def _hive(folder: str, where: str, partitioning: Any = "hive") -> Any:
     import pyarrow.dataset as ds  # noqa: PLC0415 - slow to import
 
     filesystem, path = _filesystem(folder, where) if is_remote(folder) else (None, folder)
-    found = ds.dataset(path, format="parquet", partitioning=partitioning, filesystem=filesystem)
+    ahead = ds.ParquetFragmentScanOptions(
+        pre_buffer=filesystem is None
+    )  # which Arrow does in threads, see `ParquetFiles`
+    kind = ds.ParquetFileFormat(default_fragment_scan_options=ahead)
+    found = ds.dataset(path, format=kind, partitioning=partitioning, filesystem=filesystem)
     if not found.files:
         msg = f"{where}: there are no Parquet files in it"
         raise RowError(msg)

@@ -108,7 +108,8 @@ class ParquetFiles(_Files):
 
         theirs = self._their_names(schema, where)
         if is_folder(path, where):
-            return dataset_table(folder_dataset(path, schema, self.columns or {}, where), schema, theirs, where)
+            dataset = folder_dataset(path, schema, self.columns or {}, where)
+            return dataset_table(dataset, schema, theirs, where, threads=not is_remote(path))
         with opened(path, where) as there, parquet.ParquetFile(there) as file:
             if wrong := mismatch(file.schema_arrow.names, tuple(theirs), more=True):
                 msg = f"{where}: it has the columns {file.schema_arrow.names}, expected {list(theirs)}: {wrong}"
