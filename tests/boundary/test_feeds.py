@@ -85,6 +85,35 @@ def test_the_last_row_of_a_key_in_an_epoch_wins(run):
     assert contents(run) == [("rum", 8, None)]
 
 
+def test_a_feed_that_takes_all_rows(run):
+    run.upsert("prices", [("gin", 2, None)])
+    run.apply("prices", [("rum", 9, None, "i"), (None, None, None, "truncate"), ("rum", 1, None, "i")])
+    assert contents(run) == [("rum", 1, None)]
+    assert list(run.changes("prices")) == [
+        (("tea", 3, None), 0, 1),
+        (("rum", 1, None), 1, 1),
+        (("tea", 3, None), 1, -1),
+    ]
+    run.apply(
+        "prices", [{"op": "T", "at": 5}, {"op": "i", "item": "gin", "price": 7, "note": None, "at": 3}], time="at"
+    )
+    run.advance_to(5)
+    assert list(run.snapshot("prices")) == [("gin", 7, None), ("rum", 1, None)]
+    assert contents(run) == []
+    run.apply("prices", pa.table({"op": ["i"], "item": ["ale"], "price": [4], "note": [""]}))
+    run.apply("prices", pa.table({"op": ["t"], **dict.fromkeys(PRICES, pa.nulls(1))}))
+    assert contents(run) == []
+
+
+def test_a_feed_that_takes_all_of_many_rows(run):
+    run.upsert("prices", [(f"item {i}", i, None) for i in range(1000)])
+    run.advance()
+    run.apply("prices", [{"op": "t"}, *({"op": "i", "item": f"item {i}", "price": i, "note": "n"} for i in range(500))])
+    run.changes("prices")
+    assert contents(run) == sorted((f"item {i}", i, "n") for i in range(500))
+    assert len(run.changes("prices")) == 1001 + 500
+
+
 def test_a_feed_with_times(run):
     run.apply("prices", [("tea", 4, None, "u", 3), ("tea", 5, None, "u", 1), ("tea", 0, None, "d", 5)], time="time")
     run.apply("prices", [("rum", 1, None, "i")], time=4)
@@ -113,6 +142,11 @@ def test_a_feed_with_times(run):
             [("a", "1", None, "i")],
             RowError,
             "row 1 ('a', '1', None, 'i'): column price: int64: '1' (str) is not a valid int64",
+        ),
+        (
+            [("a", 1, None, "t")],
+            RowError,
+            "row 1: t of ('a', 1, None): it takes all rows, so that its columns are NULL",
         ),
         ([("a", 1, None)], RowError, "has 3 values, expected 4: item, price, note, op"),
     ],

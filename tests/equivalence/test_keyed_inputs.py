@@ -86,7 +86,8 @@ class Writing(SideBySide):
 
     @rule(data=st.data(), name=NAMES, timed=st.booleans())
     def apply(self, data, name, timed):
-        lines = data.draw(st.lists(st.tuples(ROWS[name], st.sampled_from("iud"), st.integers(0, 3)), max_size=20))
+        lines = data.draw(st.lists(st.tuples(ROWS[name], st.sampled_from("iiiudddt"), st.integers(0, 3)), max_size=20))
+        lines = [((None,) * len(row) if op == "t" else row, op, later) for row, op, later in lines]
         if timed:
             feed = [(*row, op, self.time(name, later)) for row, op, later in lines]
             self.write(lambda run: run.apply(name, feed, time="at"))

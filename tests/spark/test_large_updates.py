@@ -96,6 +96,34 @@ def test_random_feeds(spark, tmp_path_factory, timed):
     check()
 
 
+@pytest.mark.parametrize("in_driver", [3, 1000])
+def test_a_feed_that_takes_all_rows(spark, tmp_path, in_driver):
+    """What is there and what a DataFrame puts at the same time, before it and behind it; and what is there alone."""
+    found = []
+    for engine in (tm.Reference(), tm.Spark(spark, tmp_path, in_driver=in_driver)):
+        with keyed().start(engine) as run:
+            rows = [(k, k, [k]) for k in range(20)]
+            large = (
+                rows if engine == tm.Reference() else spark.createDataFrame(rows, "k bigint, v bigint, l array<bigint>")
+            )
+            run.upsert("x", large)
+            run.advance()
+            run.upsert("x", rows[:2])
+            run.apply("x", [{"op": "t"}, {"op": "i", "k": 3, "v": 4, "l": None}, {"op": "i", "k": 99, "v": 1, "l": []}])
+            run.upsert("x", large, time=2)
+            run.apply("x", [{"op": "t"}, {"op": "d", "k": 3}, {"op": "i", "k": 5, "v": 6, "l": None}], time=2)
+            run.advance()
+            found.append([*run.changes("rows"), *run.snapshot("rows")])
+            run.advance()
+            found[-1] += [*run.changes("rows"), *run.snapshot("rows")]
+            run.upsert("x", large)
+            run.advance()
+            run.apply("x", [{"op": "t"}])
+            run.advance()
+            found[-1] += [*run.changes("rows"), *run.snapshot("rows")]
+    assert found[0] == found[1]
+
+
 def test_a_backlog_does_not_come_to_the_driver(spark, tmp_path, monkeypatch):
     """A stream's first batch may be all that there is; it counts once, however often it is delivered."""
     frames = type(spark.range(1))

@@ -226,6 +226,14 @@ def test_a_message_that_does_not_fit_refuses_the_refresh_and_may_be_passed_over(
 
 
 @pytest.mark.slow
+def test_a_message_that_empties_the_table_is_refused(cluster, tmp_path):
+    """Other partitions do not say when that was."""
+    topic = Topic(cluster, tmp_path, format="debezium")
+    topic.put(b'{"op": "t"}', partition=1)
+    assert re.search(r"partition 1, message 0: op 't' empties the table.*skip=\[\(1, 0\)\]", refused(topic, "id"))
+    assert topic.refreshed("id", skip=[(1, 0)])[1] == {}
+
+
 def test_messages_that_are_gone_before_they_are_read_are_refused(cluster, tmp_path):
     topic = Topic(cluster, tmp_path)
     topic.put(row(1))

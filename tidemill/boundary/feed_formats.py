@@ -45,8 +45,8 @@ def translated(format: str, schema: Schema, key: Sequence[int], feed: Any, where
     rows: list[dict[str, Any]] = []
     for number, given in enumerate(_messages(feed, where)):
         message = given if isinstance(given, tuple) and len(given) == 2 else (None, given)  # noqa: PLR2004
-        for puts, values in changes_of(format, message, columns, number, where):
-            rows.append({**dict(zip(schema.names, values, strict=True)), op: "upsert" if puts else "delete"})
+        for done, values in changes_of(format, message, columns, number, where):
+            rows.append({**dict(zip(schema.names, values, strict=True)), op: done})
     return rows, op
 
 

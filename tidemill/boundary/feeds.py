@@ -28,6 +28,8 @@ OPS: Final[dict[str, bool]] = {
 }
 """Whether a row is put or deleted, by what its operation is called, in whatever case: Debezium's letters too."""
 
+EMPTYING: Final = ("truncate", "t")
+"""What an operation is called that takes all rows."""
 NO_OPERATION: Final = "is not an operation: expected insert, update or delete, or their first letters"
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
@@ -36,9 +38,12 @@ Row: TypeAlias = tuple[Any, ...]
 
 @attrs.frozen
 class Write:
-    """A row put in the place of that with its key, or with no row the key deleted; ``time`` where the feed has one."""
+    """A row put in the place of that with its key, or with no row the key deleted, or with no key all rows.
 
-    key: tuple[Any, ...]
+    ``time`` where the feed has one.
+    """
+
+    key: tuple[Any, ...] | None
     row: tuple[Any, ...] | None
     time: Any
 
@@ -82,15 +87,18 @@ class Feed:
         return checked_rows(columns, [self._completed(columns, row) for row in listed_rows(feed, where)], where)
 
     def _completed(self, columns: Schema, row: Any) -> Any:
-        """Return a deletion that says its columns by name with NULL for what it leaves out, any other row as it is."""
+        """Return what takes rows, its columns said by name, with NULL for those left out; any other row as it is."""
         names = field_names(row)
         if names is None or self.op not in names or set(columns.names) <= set(names):
             return row
         values = as_dict(row, names)
         said = values[self.op]
-        deletes = isinstance(said, str) and OPS.get(said.lower()) is False
-        others = [n for i, n in enumerate(columns.names[: len(self.schema)]) if i not in self.key]
-        return {**dict.fromkeys(others), **values} if deletes else row
+        word = said.lower() if isinstance(said, str) else ""
+        own = columns.names[: len(self.schema)]
+        if word in EMPTYING:
+            return {**dict.fromkeys(own), **values}
+        others = [n for i, n in enumerate(own) if i not in self.key]
+        return {**dict.fromkeys(others), **values} if OPS.get(word) is False else row
 
     def _write(self, row: tuple[Any, ...], number: int, where: str) -> Write:
         def refused(what: str, column: str) -> RowError:
@@ -98,6 +106,11 @@ class Feed:
 
         width = len(self.schema)
         values, op, time = row[:width], row[width], row[-1] if self.time else None
+        if op is not None and op.lower() in EMPTYING:
+            if any(value is not None for value in values):
+                what = f"{op} of {values}: it takes all rows, so that its columns are NULL"
+                raise refused(what, self.op)
+            return Write(None, None, time)
         puts = OPS.get(op.lower()) if op is not None else None
         if puts is None:
             what = f"{brief(op)} {NO_OPERATION}"

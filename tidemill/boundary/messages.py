@@ -39,6 +39,7 @@ _PER_SECOND: Final = {
 """Units of a second, by what Debezium's schemas call a moment."""
 _MICROS: Final = 10**6
 
+Operation: TypeAlias = Literal["upsert", "delete", "truncate"]
 Types: TypeAlias = Mapping[str, Mapping[str, Any]]
 """What a schema says of columns, by their names."""
 
@@ -49,8 +50,8 @@ def changes_of(
     columns: InputColumns,
     number: int,
     where: str,
-) -> Iterator[tuple[bool, tuple[Any, ...]]]:
-    """Yield the rows that a message with its key puts (True) or deletes, of these only the key.
+) -> Iterator[tuple[Operation, tuple[Any, ...]]]:
+    """Yield what a message with its key does, and the row: of deletions only the key, of ``truncate`` nothing.
 
     ``format`` is one of `MESSAGE_FORMATS`. `RowError` with the message's number where it does not fit.
     """
@@ -62,7 +63,7 @@ def changes_of(
         raise RowError(reason).about(row=message, row_index=number) from None
     try:
         for one in _CHANGES[format](message, key, columns):
-            yield one.op == "upsert", columns.checked(one, number, where)
+            yield one.op, columns.checked(one, number, where)
     except _Unfit as error:
         reason = f"{where}, message {number}: {error}"
         raise RowError(reason).about(row=message, row_index=number, column=error.column) from None
@@ -78,9 +79,9 @@ class _Unfit(Exception):  # noqa: N818 - becomes a RowError
 
 @attrs.frozen
 class KeyedChange:
-    """What is done with a row, of which a deletion needs only the key."""
+    """What is done with a row, of which a deletion needs only the key, and ``truncate``, which takes all, nothing."""
 
-    op: Literal["upsert", "delete"]
+    op: Operation
     row: dict[str, Any]
 
 
@@ -94,6 +95,8 @@ class InputColumns:
 
     def checked(self, change: KeyedChange, number: int, where: str) -> tuple[Any, ...]:
         """Return a row's values, where NULL is what is not there; `RowError` with the message's number."""
+        if change.op == "truncate":
+            return (None,) * len(self.schema)
         schema = self._put if change.op == "upsert" else self._deleted
         return checked_rows(schema, [tuple(map(change.row.get, schema.names))], where, first=number)[0]
 
@@ -161,8 +164,7 @@ def _debezium(message: Any, key: Any, columns: InputColumns) -> Iterator[KeyedCh
             "delete", columns.row(gone, columns.key, "op 'd' without before, and without a key beside it")
         )
     elif op == "t":
-        msg = "op 't' empties the table, and says no keys: delete them by run.delete, or take a snapshot anew"
-        raise _Unfit(msg)
+        yield KeyedChange("truncate", {})
     elif op != "m":  # a message of the source's own
         msg = f"op {brief(op)} is none of Debezium's: c, r, u, d, t and m are"
         raise _Unfit(msg)

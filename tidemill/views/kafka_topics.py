@@ -139,10 +139,14 @@ class _Kafka(Source):
             return []
         where = f"{self}, partition {partition}"
         try:
-            return list(changes_of(self._format, (message.key, message.value), self._columns, offset, where))
+            found = list(changes_of(self._format, (message.key, message.value), self._columns, offset, where))
         except RowError as error:
             msg = f"{error}: declare the source as messages are, or pass over this one: skip=[({partition}, {offset})]"
             raise ViewError(msg).about(column=error.column, row=error.row) from error
+        if any(done == "truncate" for done, _ in found):
+            msg = f"{where}, message {offset}: op 't' empties the table, and other partitions do not say when"
+            raise ViewError(f"{msg}: begin again with another topic, or pass over it: skip=[({partition}, {offset})]")
+        return [(done == "upsert", row) for done, row in found]
 
     # -- the cluster --------------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ class Journal:
                 "put": (node.schema, change.rows),
                 "deleted": (keys_of(node), change.deleted),
             }
-            of_rows: dict[str, Any] = {"times": change.times, "puts": change.puts}
+            of_rows: dict[str, Any] = {"times": change.times, "puts": change.kinds}
         else:
             assert isinstance(change, Queued)
             event["kind"] = "queued"
@@ -107,8 +107,8 @@ def _change(node: Input, event: Mapping[str, Any], arrays: Mapping[str, Any]) ->
         return Queued(_unpacked(node.schema, event["rows"], arrays["batch"]), times, diffs)
     rows = _unpacked(node.schema, 0, arrays["put"]) if "put" in arrays else []
     deleted = _unpacked(keys_of(node), 0, arrays["deleted"]) if "deleted" in arrays else []
-    puts = event["puts"] if "puts" in event else arrays["puts"].astype(np.bool_).tolist()
-    return Writes(rows, deleted, puts, times)
+    kinds = int(event["puts"]) if "puts" in event else arrays["puts"].tolist()
+    return Writes(rows, deleted, kinds, times)
 
 
 def _packed(schema: Schema, batch: Batch) -> Any:

@@ -15,7 +15,7 @@ from tidemill.errors import StateError
 from tidemill.renderer.durable.spill_files import Layout, SpillFile, read_file
 from tidemill.renderer.durable.spilled import SpillFolder
 from tidemill.renderer.embedded.executor import EmbeddedExecutor
-from tidemill.renderer.runs.writes import Queued, Writes
+from tidemill.renderer.runs.writes import DELETE, PUT, Queued, Writes
 
 
 @attrs.frozen(eq=False)
@@ -79,8 +79,8 @@ class LargeChange:
         """Return them in memory, as those to an input with a key."""
         table = self._table(folder)
         if self.diff > 0:
-            return Writes(table, [], True, self.time)
-        return Writes([], table.select(list(self.node.key)), False, self.time)
+            return Writes(table, [], PUT, self.time)
+        return Writes([], table.select(list(self.node.key)), DELETE, self.time)
 
     def _table(self, folder: Path) -> pa.Table:
         table = pa.concat_tables([read_file(folder, self.layout, f) for f in self.files])

@@ -10,7 +10,8 @@ from tidemill.renderer.runs.writes import Queued, Writes
 
 Row = tuple[Any, ...]
 Writing: TypeAlias = "dict[Time, dict[Row, Row | None]]"
-"""The row that is written to each key at each time; None where it is deleted."""
+"""The row that is written to each key at each time; None where it is deleted, of no columns, `_ALL`, where all are."""
+_ALL: Row = ()
 
 
 class Upserts:
@@ -23,9 +24,12 @@ class Upserts:
         self._resolved: tuple[list[Time], dict[Row, Row | None]] = ([], {})
 
     def write(self, writes: Writes) -> None:
-        """Take checked writes. Of one key the last stays."""
+        """Take checked writes. Of one key the last stays, of those before the input is emptied none."""
         for time, key, row in writes.listed(self._node.key):
-            self._writes.setdefault(time, {})[key] = row
+            if key is None:
+                self._writes[time] = {_ALL: None}
+            else:
+                self._writes.setdefault(time, {})[key] = row
 
     def resolve(self, frontier: Antichain) -> Queued:
         """Return the differences that the writes of the times now closing make; kept only when `commit` follows."""
@@ -35,7 +39,11 @@ class Upserts:
         at: list[Time] = []
         diffs: list[int] = []
         for time in times:
-            for key, row in self._writes[time].items():
+            written = self._writes[time]
+            if _ALL in written:
+                written = {**dict.fromkeys([*self._rows, *changed]), **written}
+                del written[_ALL]
+            for key, row in written.items():
                 old = changed[key] if key in changed else self._rows.get(key)
                 if old == row:
                     continue

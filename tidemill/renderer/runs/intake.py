@@ -24,7 +24,18 @@ from tidemill.renderer.runs.executor import DataFrames
 from tidemill.renderer.runs.failures import of_node
 from tidemill.renderer.runs.frontiers import Frontiers
 from tidemill.renderer.runs.stepper import Stepper
-from tidemill.renderer.runs.writes import Change, Queued, Writes, checked_puts, each_deleted, keys_of, writes_of
+from tidemill.renderer.runs.writes import (
+    DELETE,
+    EMPTY,
+    PUT,
+    Change,
+    Queued,
+    Writes,
+    checked_puts,
+    each_deleted,
+    keys_of,
+    writes_of,
+)
 
 OnError: TypeAlias = Literal["raise", "collect"]
 """What becomes of rows that do not fit: the whole batch is refused, or they are left out and returned."""
@@ -67,7 +78,7 @@ def _sorted_out_change(
     if not node.key:
         return Queued(good, time, sign), refused
     require_order(node, frontiers)
-    return (Writes([], good, False, time) if is_delete else Writes(good, [], True, time)), refused
+    return (Writes([], good, DELETE, time) if is_delete else Writes(good, [], PUT, time)), refused
 
 
 @contextlib.contextmanager
@@ -192,10 +203,12 @@ def checked_feed(node: Input, frontiers: Frontiers, feed: Any, op: str, time: An
     """Return the writes of a change feed; ``op`` is its column of operations, ``time`` may name that of times."""
     made_of, at = feed_of(node, frontiers, op, time)
     given = made_of.writes(feed, node.where)
-    rows, deleted = [w.row for w in given if w.row is not None], [w.key for w in given if w.row is None]
+    rows = [w.row for w in given if w.row is not None]
+    deleted = [w.key for w in given if w.row is None and w.key is not None]
+    kinds = [PUT if w.row is not None else DELETE if w.key is not None else EMPTY for w in given]
     times = at or [frontiers.open_time(node, w.time) for w in given]
     require_order(node, frontiers)
-    return Writes(rows, deleted, [w.row is not None for w in given], times)
+    return Writes(rows, deleted, kinds, times)
 
 
 def require_no_key(node: Input) -> None:

@@ -183,17 +183,17 @@ class Run(OfUsers):
         """Take a change feed for an input with a key: rows with a column ``op`` that says what to do with each.
 
         ``insert`` and ``update`` put the row in the place of that with its key, ``delete`` takes the row of its key; so
-        do their first letters, in either case, and Debezium's. The last row of a key in an epoch wins. A feed is
-        whatever `insert` takes, with ``op`` after the input's columns where rows are tuples; deletions need no other
-        column than the key's. ``time`` is one for all rows, as for `insert`, or the name of the feed's column of times.
+        do their first letters, in either case, and Debezium's. The last row of a key in an epoch wins. ``truncate``
+        takes all rows, its columns being NULL or left out, at the cost of looking at them. A feed is whatever `insert`
+        takes, with ``op`` after the input's columns where rows are tuples; deletions need no other column than the
+        key's. ``time`` is one for all rows, as for `insert`, or the name of the feed's column of times.
         Refused whole, with no trace, if any row does not fit.
 
         ``format`` says how other systems write feeds; columns that the input does not have are left out then:
 
-        - ``"debezium"``: envelopes with ``op`` (c, r, u, d), ``before`` and ``after``, as dicts or JSON text, with
+        - ``"debezium"``: envelopes with ``op`` (c, r, u, d, t), ``before`` and ``after``, as dicts or JSON text, with
           their schema around them or without; or pairs of a message's key and its value. Tombstones and messages are
-          passed over, ``t`` is refused, since it says no keys. Zoned moments become UTC, days, microseconds and
-          decimals what the schema says of them.
+          passed over. Zoned moments become UTC, days, microseconds and decimals what the schema says of them.
         - ``"maxwell"``: messages with ``type`` and ``data``.
         - ``"delta"``: Delta's change feed, a table or dicts with ``_change_type``, in the order of
           ``_commit_version`` where there is one.

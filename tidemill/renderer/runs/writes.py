@@ -1,4 +1,7 @@
-"""Checked changes on their way to an input: updates; for one with a key, rows to put there and keys to delete."""
+"""Checked changes on their way to an input: updates; for one with a key, rows to put there and keys to delete.
+
+An input with a key may be emptied, too: of all writes at that time those before count for nothing.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,8 @@ class Queued:
 
 
 Row = tuple[Any, ...]
+DELETE, PUT, EMPTY = range(3)
+"""Kinds of writes."""
 
 
 @attrs.frozen(eq=False)
@@ -52,24 +57,24 @@ class Writes:
     """Those that are put."""
     deleted: Batch
     """The keys of which the row is deleted."""
-    puts: bool | list[bool]
-    """Whether a row is put: by all of the writes, or by each."""
+    kinds: int | list[int]
+    """What all of the writes do, or each."""
     times: Time | list[Time]
 
     def __len__(self) -> int:
-        return len(self.rows) + len(self.deleted)
+        return len(self.kinds) if isinstance(self.kinds, list) else len(self.rows) + len(self.deleted)
 
-    def listed(self, key: tuple[int, ...]) -> Iterator[tuple[Time, Row, Row | None]]:
-        """Give the time of each write, its key, and the row to put there; None to delete it."""
+    def listed(self, key: tuple[int, ...]) -> Iterator[tuple[Time, Row | None, Row | None]]:
+        """Give the time of each write, its key, or None for all keys, and the row to put there; None to delete."""
         rows, deleted = iter(python_rows(self.rows)), iter(python_rows(self.deleted))
         times = self.times if isinstance(self.times, list) else repeat(self.times, len(self))
-        puts = self.puts if isinstance(self.puts, list) else repeat(self.puts, len(self))
-        for time, is_put in zip(times, puts, strict=True):
-            if is_put:
+        kinds = self.kinds if isinstance(self.kinds, list) else repeat(self.kinds, len(self))
+        for time, kind in zip(times, kinds, strict=True):
+            if kind == PUT:
                 row = next(rows)
                 yield time, tuple([row[i] for i in key]), row
             else:
-                yield time, next(deleted), None
+                yield time, next(deleted) if kind == DELETE else None, None
 
 
 def keys_of(node: Input) -> Schema:
@@ -81,8 +86,8 @@ def keys_of(node: Input) -> Schema:
 def writes_of(node: Input, rows: Any, time: Time, sign: int) -> Writes:
     """Return the writes that put rows, or with a negative sign delete by key; ``RowError`` if any row does not fit."""
     if sign > 0:
-        return Writes(checked_puts(node, rows), [], True, time)
-    return Writes([], _checked_deleted(node, rows), False, time)
+        return Writes(checked_puts(node, rows), [], PUT, time)
+    return Writes([], _checked_deleted(node, rows), DELETE, time)
 
 
 def checked_puts(node: Input, rows: Any, first: int = 0) -> Batch:

@@ -11,13 +11,13 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
 from tidemill.renderer.embedded.compile_context import CompileContext
 from tidemill.renderer.embedded.kernels.codec import FEW, Interner, encode, encode_row
-from tidemill.renderer.embedded.kernels.updates import NULL, Codes, UpdateArray, consolidated, grouped
+from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, UpdateArray, consolidated, grouped
 from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.renderer.embedded.operators.input_output import InputOperator
 from tidemill.renderer.embedded.schedule import Port, Region
 from tidemill.renderer.embedded.trace.batch import UpdateLayout
 from tidemill.renderer.embedded.trace.spine import Spine
-from tidemill.renderer.runs.writes import Writes, keys_of
+from tidemill.renderer.runs.writes import DELETE, EMPTY, PUT, Writes, keys_of
 
 _FEW_FOUND: Final = 64
 """Updates of a few keys that are looked at one by one; of keys that are often written there may be more."""
@@ -28,8 +28,8 @@ _in_order: Final = itemgetter(-1, -2)
 class UpsertInputOperator(InputOperator):
     """Input with a key: the last write to a key in an epoch becomes the difference from the row that was there.
 
-    A write is a column: the codes of a row, NULL beside the key where it deletes; 1 where it puts a row, 0 where it
-    deletes; its number, as of several to one key at one time that with the greatest counts; its time.
+    A write is a column: the codes of a row, NULL beside the key where it deletes, NULL where it empties the input; its
+    kind; its number, as of several to one key at one time that with the greatest counts; its time.
     """
 
     def __init__(self, node: Input, region: Region, interner: Interner) -> None:
@@ -58,22 +58,23 @@ class UpsertInputOperator(InputOperator):
     def write(self, writes: Writes, number: int | None = None) -> None:
         """Have writes pending until their times close. With ``number``, that is the number of all."""
         k, n = self._width, len(writes)
-        if n == 1 and writes.puts is True and isinstance(writes.rows, list) and isinstance(writes.times, tuple):
+        if n == 1 and writes.kinds == PUT and isinstance(writes.rows, list) and isinstance(writes.times, tuple):
             # What services write: a row, in Python.
             number = self.number() if number is None else number
             codes = [*encode_row(writes.rows[0], self._encoders), 1, number, writes.times[0]]
             self.ports[0].defer(np.array(codes, np.int64)[:, None])
             return
-        if writes.puts is True:
+        if writes.kinds == PUT:
             updates = encode(self.schema, writes.rows, self._interner, more_rows=3)
-            updates[k] = 1
+            updates[k] = PUT
         else:
             updates = np.empty((k + 3, n), np.int64)
-            puts = np.zeros(n, np.bool_) if writes.puts is False else np.array(writes.puts)
-            updates[:k] = NULL
-            updates[:k, puts] = encode(self.schema, writes.rows, self._interner)
-            updates[np.ix_(np.array(self.rows.layout.keys), ~puts)] = encode(self._keys, writes.deleted, self._interner)
-            updates[k] = puts
+            updates[:k], updates[k] = NULL, writes.kinds
+            updates[:k, updates[k] == PUT] = encode(self.schema, writes.rows, self._interner)
+            deletes = updates[k] == DELETE
+            updates[np.ix_(np.array(self.rows.layout.keys), deletes)] = encode(
+                self._keys, writes.deleted, self._interner
+            )
         if number is not None:
             updates[k + 1] = number
         else:
@@ -81,6 +82,11 @@ class UpsertInputOperator(InputOperator):
             updates[k + 1] = np.arange(first, first + n)
         updates[-1] = [time for (time,) in writes.times] if isinstance(writes.times, list) else writes.times[0]
         self.ports[0].defer(updates)
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether a pending write empties it."""
+        return any((writes[self._width] == EMPTY).any() for writes in self.ports[0].pending.arrays())
 
     def inject(self, updates: UpdateArray) -> None:
         """Have updates emitted in the current step that were taken, or made elsewhere."""
@@ -95,11 +101,29 @@ class UpsertInputOperator(InputOperator):
         if writes is None:
             return None
         self.records_in += writes.shape[1]
+        empties = writes[self._width] == EMPTY
+        if empties.any():
+            writes = self._with_deletions(writes, empties)
         updates = (self._few_differences if writes.shape[1] <= FEW else self._differences)(writes)
         if not updates.shape[1]:
             return None
         self.rows.append(updates)
         return updates
+
+    def _with_deletions(self, writes: UpdateArray, empties: Bools) -> UpdateArray:
+        """Return writes with a deletion of every key, there or written, in the place of each that empties the input."""
+        k, others = self._width, writes.compress(~empties, axis=1)
+        rows = self.rows.all_updates()
+        current = consolidated(np.concatenate((rows[:k], rows[-1:])))[:k]
+        keys = np.concatenate((current[self._key], others[self._key]), axis=1)
+        order, starts = grouped(keys)
+        keys = keys.take(order.take(starts), axis=1)
+        found = [others]
+        for one in writes.compress(empties, axis=1).T:
+            deletions = np.repeat(one[:, None], keys.shape[1], axis=1)
+            deletions[self._key], deletions[k] = keys, DELETE
+            found.append(deletions)
+        return np.concatenate(found, axis=1)
 
     def _few_differences(self, writes: UpdateArray) -> UpdateArray:
         """Like `_differences`, for few writes: in Python, where NumPy's calls cost more than their work."""
@@ -114,7 +138,7 @@ class UpsertInputOperator(InputOperator):
         current = {tuple([row[i] for i in places]): row for row, count in counts.items() if count > 0}
         last: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
         for write in sorted(writes.T.tolist(), key=_in_order):
-            last[write[-1], tuple([write[i] for i in places])] = tuple(write[:k]) if write[k] else None
+            last[write[-1], tuple([write[i] for i in places])] = tuple(write[:k]) if write[k] == PUT else None
         changes: list[list[int]] = []
         for (time, key), new in last.items():
             old = current.pop(key, None)

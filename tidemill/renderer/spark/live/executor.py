@@ -144,7 +144,12 @@ class SparkExecutor:
         compiled.root.clear()
 
     def _is_large(self, operator: InputOperator) -> bool:
-        return operator.ports[0].size > self._in_driver
+        return operator.ports[0].size > self._in_driver or self._empties_much(operator)
+
+    def _empties_much(self, operator: InputOperator) -> bool:
+        if not isinstance(operator, UpsertInputOperator):
+            return False
+        return operator.rows.size > self._in_driver and operator.is_emptied
 
     def _large_inputs(self, state: SpilledState) -> tuple[dict[Input, Frame], dict[Input, Sequence[SpillFile]]]:
         """Return the changes of this step that are too large for the driver, and which are just what is in files."""
@@ -153,7 +158,7 @@ class SparkExecutor:
         files: dict[Input, Sequence[SpillFile]] = {}
         for node, operator in compiled.inputs.items():
             changes = [c for c in self._large_changes.taken if c.node is node]
-            if node.key and changes:
+            if node.key and (changes or self._empties_much(operator)):
                 frame, files[node] = upserted(state, node, changes, operator.ports[0].take())
             else:
                 frames = [frame_of_change(self._spark, self._spill_store.store, c) for c in changes]

@@ -28,7 +28,7 @@ from tidemill.expressions.types import INT64
 from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spill_files import Layout, SpillFile, read_file
 from tidemill.renderer.durable.spilled import SpillFolder
-from tidemill.renderer.runs.writes import Change, Queued, Writes
+from tidemill.renderer.runs.writes import DELETE, PUT, Change, Queued, Writes
 from tidemill.renderer.spark.dataframes import checked_inputs, is_invalid, typed_updates
 from tidemill.renderer.spark.frames import DIFF, times
 from tidemill.renderer.spark.live.file_tasks import INVALID
@@ -76,7 +76,8 @@ class Mixed:
         if not key:
             return Queued(rows, at, diffs.tolist())
         puts = diffs > 0
-        return Writes(rows.filter(puts), rows.filter(~puts).select(key), puts.tolist(), at)
+        kinds = np.where(puts, PUT, DELETE).tolist()
+        return Writes(rows.filter(puts), rows.filter(~puts).select(key), kinds, at)
 
     def apart(self, open_times: OpenTimes) -> list[LargeChange]:
         """Return what is alike, in other files. Of a feed's rows of one key at one time the last is left."""

@@ -16,6 +16,7 @@ from tidemill.renderer.durable.large_changes import LargeChange
 from tidemill.renderer.durable.spill_files import SpillFile
 from tidemill.renderer.embedded.kernels.updates import UpdateArray
 from tidemill.renderer.embedded.operators.upsert_input import UpsertInputOperator
+from tidemill.renderer.runs.writes import EMPTY, PUT
 from tidemill.renderer.spark.frames import Frame
 from tidemill.renderer.spark.live.incoming import frame_of_change
 from tidemill.renderer.spark.live.spilled_state import SpilledState
@@ -36,9 +37,14 @@ def upserted(
     name, operator = f"{node.id}/spine", state.compiled.inputs[node]
     assert isinstance(operator, UpsertInputOperator)
     writes = [_writes_in_files(state, change) for change in changes]
+    empties: Sequence[Sequence[int]] = ()
     if block is not None:
         writes.append(_writes_in_driver(state, node, block))
-    files = state.write(name, [_differences(node, writes, state.read(name))])
+        kinds, numbers, times = block[-3:]
+        empties = np.stack((numbers, times))[:, kinds == EMPTY].T.tolist()
+    if not writes:
+        return None, []
+    files = state.write(name, [_differences(node, writes, state.read(name), empties)])
     rows = sum(f.rows for f in files)
     operator.records_in += sum(c.rows for c in changes) + (0 if block is None else block.shape[1])
     if rows <= state.in_driver:
@@ -68,21 +74,32 @@ def _writes_in_driver(state: SpilledState, node: Input, block: UpdateArray) -> D
     schema, k = node.schema, len(node.schema)
     more = Schema((*schema, Field(_IS_PUT, INT64), Field(_NUMBER, INT64)))
     data = frame_of(state.spark, state.compiled, more, np.concatenate((block, np.ones_like(block[:1])))).data
-    row = [f"c{i}" for i in range(k)]
-    return data.select(*row, "t0", (F.col(f"c{k}") > 0).alias(_IS_PUT), F.col(f"c{k + 1}").alias(_NUMBER))
+    row, kind = [f"c{i}" for i in range(k)], F.col(f"c{k}")
+    written = data.filter(kind != EMPTY)
+    return written.select(*row, "t0", (kind == PUT).alias(_IS_PUT), F.col(f"c{k + 1}").alias(_NUMBER))
 
 
-def _differences(node: Input, writes: Sequence[DataFrame], stored: DataFrame | None) -> DataFrame:
+def _differences(
+    node: Input, writes: Sequence[DataFrame], stored: DataFrame | None, empties: Sequence[Sequence[int]]
+) -> DataFrame:
     """Return the updates ``v0, ...``, ``t0``, ``w0`` that writes make of those stored, which have the same columns.
 
     The writes to a key come after its current row, in their order. Of several at one time the last counts. One that
-    differs from the row before retracts that. Of the stored rows only those of written keys are read.
+    differs from the row before retracts that. Of the stored rows only those of written keys are read; or all, where the
+    input is emptied, of which ``empties`` has numbers and times.
     """
     row = [f"c{i}" for i in range(len(node.schema))]
     key = [f"c{i}" for i in node.key]
     lines = functools.reduce(DataFrame.union, writes)
     if stored is not None:
         named = stored.select(*(F.col(f"v{i}").alias(name) for i, name in enumerate(row)), "w0")
+    if empties:
+        keys = (lines if stored is None else lines.select(*key).union(named.select(*key))).select(*key).distinct()
+        for number, time in empties:
+            values = [F.col(n) if n in key else F.lit(None).cast(lines.schema[n].dataType).alias(n) for n in row]
+            at, place = F.lit(time).cast("bigint"), F.lit(number).cast("bigint")
+            lines = lines.union(keys.select(*values, at, F.lit(False), place))
+    if stored is not None:
         touched = named.join(lines.select(*key), on=key, how="left_semi")
         current = touched.groupBy(*row).agg(F.sum("w0").alias("w0")).filter("w0 > 0")
         before_all = F.lit(-1).cast("bigint")
