@@ -33,6 +33,8 @@ mark("tidemill")
 from tidemill.demo.flow import build
 flow = build()
 mark("building")
+import tidemill.renderer.durable.start, tidemill.renderer.embedded.compile
+mark("imports for opening")
 run = flow.start(tm.Embedded(sys.argv[1], threads=1))
 mark("opening")
 with pyarrow.memory_map(sys.argv[2]) as file:
