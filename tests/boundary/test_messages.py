@@ -22,16 +22,16 @@ def changes(written_as: str, key: Any, value: Any, by: tuple[str, ...] = ("id",)
 @pytest.mark.parametrize(
     ("written_as", "key", "value", "put", "row"),
     [
-        ("json", b"any", b'{"id": 1, "amount": 1.5, "more": []}', True, (1, None, Decimal("1.5"))),
-        ("json", None, {}, True, (None, None, None)),
-        ("upsert", b"1", b'{"region": "a"}', True, (1, "a", None)),
-        ("upsert", b'{"id": 1, "more": 2}', {"id": 1}, True, (1, None, None)),
-        ("upsert", None, ROW, True, (1, "north", Decimal(1))),
-        ("upsert", {"payload": {"id": 4}, "schema": {}}, None, False, (4, None, None)),
-        ("op", None, {"op": "D", "id": 1}, False, (1, None, None)),
-        ("op", None, {"op": "create", "id": 1}, True, (1, None, None)),
-        ("delta", None, {"_change_type": "update_preimage", **ROW}, False, (1, None, None)),
-        ("delta", None, {"_change_type": "insert", **ROW}, True, (1, "north", Decimal(1))),
+        ("json", b"any", b'{"id": 1, "amount": 1.5, "more": []}', "upsert", (1, None, Decimal("1.5"))),
+        ("json", None, {}, "upsert", (None, None, None)),
+        ("upsert", b"1", b'{"region": "a"}', "upsert", (1, "a", None)),
+        ("upsert", b'{"id": 1, "more": 2}', {"id": 1}, "upsert", (1, None, None)),
+        ("upsert", None, ROW, "upsert", (1, "north", Decimal(1))),
+        ("upsert", {"payload": {"id": 4}, "schema": {}}, None, "delete", (4, None, None)),
+        ("op", None, {"op": "D", "id": 1}, "delete", (1, None, None)),
+        ("op", None, {"op": "create", "id": 1}, "upsert", (1, None, None)),
+        ("delta", None, {"_change_type": "update_preimage", **ROW}, "delete", (1, None, None)),
+        ("delta", None, {"_change_type": "insert", **ROW}, "upsert", (1, "north", Decimal(1))),
     ],
 )
 def test_a_message_puts_or_deletes_a_row(written_as, key, value, put, row):
@@ -43,13 +43,13 @@ def test_a_message_puts_or_deletes_a_row(written_as, key, value, put, row):
     [(b"a b", "a b"), (b'"a b"', "a b"), (b"7", "7"), (b"true", "true"), ("x", "x"), (b'{"region": "r"}', "r")],
 )
 def test_a_key_of_text_may_have_no_quotes(key, name):
-    assert changes("upsert", key, None, by=("region",)) == [(False, (None, name, None))]
+    assert changes("upsert", key, None, by=("region",)) == [("delete", (None, name, None))]
 
 
 def test_a_key_of_several_columns_is_an_object():
     both = ("id", "region")
-    assert changes("upsert", {"id": 1, "region": "a"}, {}, both) == [(True, (1, "a", None))]
-    assert changes("upsert", b"1-a", {"id": 1, "region": "a"}, both) == [(True, (1, "a", None))]
+    assert changes("upsert", {"id": 1, "region": "a"}, {}, both) == [("upsert", (1, "a", None))]
+    assert changes("upsert", b"1-a", {"id": 1, "region": "a"}, both) == [("upsert", (1, "a", None))]
     with pytest.raises(RowError, match="the key b'1-a' does not say id, region"):
         changes("upsert", b"1-a", None, both)
 
