@@ -151,6 +151,21 @@ def test_a_column_that_came_between_a_checkpoint_and_the_end(state):
     }
 
 
+def test_a_column_that_came_to_an_input_that_was_empty(tmp_path):
+    people = {"region": "string", "name": "string"}
+    with shop(people=people, all=lambda _, people: people).start(tm.Embedded(tmp_path)) as run:
+        run.upsert("people", [("north", "Ada")])
+        run.advance()
+        run.apply("people", [{"op": "truncate"}])
+        run.advance()
+        run.checkpoint()
+    with shop(people={**people, "age": "int64"}, all=lambda _, people: people).start(tm.Embedded(tmp_path)) as run:
+        rows = [(f"region {i}", "Bo", 40) for i in range(20)]
+        run.upsert("people", rows)
+        run.advance()
+        assert list(run.snapshot("all")) == sorted(rows)
+
+
 def test_a_changed_view_gives_the_difference(state):
     with shop(total=most).start(tm.Embedded(state)) as run:
         assert list(run.snapshot("total")) == TOTAL

@@ -269,7 +269,8 @@ class Spine:
         """Hold these updates in memory, and no others; what is spilled stays."""
         if self.beside is not None:
             self.beside.clear()
-        self.view = View((self.layout.sorted_batch(updates),), _empty_tail(self.layout), 0)
+        batches = (self.layout.sorted_batch(updates),) if updates.shape[1] else ()  # nothing is found in one of none
+        self.view = View(batches, _empty_tail(self.layout), 0)
 
     def refill_later(self, stored: Iterable[tuple[int, Callable[[], UpdateArray], Member | None]]) -> None:
         """Hold so many updates each, which are read when somebody first looks at them, and where they are stored."""
