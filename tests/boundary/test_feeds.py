@@ -1,6 +1,7 @@
 """Change feeds, in and out: insert, update and delete by key."""
 
 import re
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -112,6 +113,24 @@ def test_a_feed_that_takes_all_of_many_rows(run):
     run.changes("prices")
     assert contents(run) == sorted((f"item {i}", i, "n") for i in range(500))
     assert len(run.changes("prices")) == 1001 + 500
+
+
+@pytest.mark.parametrize("is_timed", [True, False])
+def test_a_feed_that_takes_all_rows_many_times(run, is_timed):
+    """Each looks at what was put since the one before: no deletion of all keys for each."""
+    rows = [(f"item {i}", i, None, "i", i) for i in range(2000)]
+    empties = [(None, None, None, "t", i) for i in range(2000)]
+    feed = [row for both in zip(rows, empties, strict=True) for row in both] + [("item 3", 3, None, "i", 2000)]
+    run.upsert("prices", [("gin", 2, None)])
+    tracemalloc.start()
+    if is_timed:
+        run.apply("prices", [(*row[:4], row[4] + 1) for row in feed], time="at")
+        run.advance_to(2001)
+    else:
+        run.apply("prices", [row[:4] for row in feed])
+    assert contents(run) == [("item 3", 3, None)]
+    assert tracemalloc.get_traced_memory()[1] < 30e6
+    tracemalloc.stop()
 
 
 def test_a_feed_with_times(run):

@@ -11,7 +11,7 @@ from tidemill.dataflow.lattice import Antichain
 from tidemill.dataflow.nodes import Input
 from tidemill.renderer.embedded.compile_context import CompileContext
 from tidemill.renderer.embedded.kernels.codec import FEW, Interner, encode, encode_row
-from tidemill.renderer.embedded.kernels.updates import NULL, Bools, Codes, UpdateArray, consolidated, grouped
+from tidemill.renderer.embedded.kernels.updates import NULL, Codes, UpdateArray, consolidated, grouped
 from tidemill.renderer.embedded.operator_registry import FACTORIES
 from tidemill.renderer.embedded.operators.input_output import InputOperator
 from tidemill.renderer.embedded.schedule import Port, Region
@@ -101,29 +101,31 @@ class UpsertInputOperator(InputOperator):
         if writes is None:
             return None
         self.records_in += writes.shape[1]
-        empties = writes[self._width] == EMPTY
-        if empties.any():
-            writes = self._with_deletions(writes, empties)
+        if (writes[self._width] == EMPTY).any():
+            writes = self._with_deletions(writes)
         updates = (self._few_differences if writes.shape[1] <= FEW else self._differences)(writes)
         if not updates.shape[1]:
             return None
         self.rows.append(updates)
         return updates
 
-    def _with_deletions(self, writes: UpdateArray, empties: Bools) -> UpdateArray:
-        """Return writes with a deletion of every key, there or written, in the place of each that empties the input."""
-        k, others = self._width, writes.compress(~empties, axis=1)
+    def _with_deletions(self, writes: UpdateArray) -> UpdateArray:
+        """Return writes with deletions in the place of each that empties the input.
+
+        Of the keys that may be there then: those put since the one before, or there before all, which is the first's.
+        """
+        k = self._width
+        writes = writes.take(np.lexsort((writes[k + 1], writes[-1])), axis=1)
         rows = self.rows.all_updates()
-        current = consolidated(np.concatenate((rows[:k], rows[-1:])))[:k]
-        keys = np.concatenate((current[self._key], others[self._key]), axis=1)
-        order, starts = grouped(keys)
-        keys = keys.take(order.take(starts), axis=1)
-        found = [others]
-        for one in writes.compress(empties, axis=1).T:
-            deletions = np.repeat(one[:, None], keys.shape[1], axis=1)
-            deletions[self._key], deletions[k] = keys, DELETE
-            found.append(deletions)
-        return np.concatenate(found, axis=1)
+        current = consolidated(np.concatenate((rows[:k], rows[-1:])))
+        empties = writes[k] == EMPTY
+        before = empties.cumsum()
+        put = (writes[k] == PUT) & (before < before[-1])
+        which = np.concatenate((np.zeros(current.shape[1], np.int64), before.compress(put)))
+        deletions = writes.take(empties.nonzero()[0].take(which), axis=1)
+        deletions[self._key] = np.concatenate((current[self._key], writes[self._key].compress(put, axis=1)), axis=1)
+        deletions[k] = DELETE
+        return np.concatenate((writes.compress(~empties, axis=1), deletions), axis=1)
 
     def _few_differences(self, writes: UpdateArray) -> UpdateArray:
         """Like `_differences`, for few writes: in Python, where NumPy's calls cost more than their work."""
