@@ -116,6 +116,15 @@ def test_a_folder_with_partitions_at_a_url():
         read({"v": "int64"}, tm.read_csv("memory://lake"))
 
 
+def test_a_file_at_a_url_is_not_looked_at_for_links(monkeypatch):
+    """Over HTTP a file whose text has links is a folder to fsspec, which reads all of it to know that."""
+    fsspec = pytest.importorskip("fsspec")
+    with fsspec.open("memory://site/a.csv", "wb") as file:
+        file.write(b"v\n7\n")
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "isdir", lambda *_: True)
+    assert read({"v": "int64"}, tm.read_csv("memory://site/a.csv")) == [(7,)]
+
+
 def test_a_file_at_a_url_is_read_without_threads(monkeypatch):
     """Threads of Arrow's that let go of a Python file while the process ends had it aborted, with exit code 134."""
     fsspec = pytest.importorskip("fsspec")

@@ -67,7 +67,7 @@ def is_folder(path: str, where: str) -> bool:
     if not is_remote(path):
         return os.path.isdir(path)  # noqa: PTH112 - a string, as users gave it
     filesystem, there = _filesystem(path, where)
-    return bool(filesystem.isdir(there))
+    return not filesystem.isfile(there) and filesystem.isdir(there)  # over HTTP that reads all of a file, for its links
 
 
 def local_path(path: str) -> str:
