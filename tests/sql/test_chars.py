@@ -91,6 +91,7 @@ EXPRESSIONS: list[Any] = [
     ("row_number() over (partition by c order by i)", (1, 1, 1, 2, 1, 1, 1)),
     ("count(c) over (partition by d)", (1, 1, 1, 1, 0, 1, 1)),
     ("row_number() over (order by c,i)", (2, 4, 5, 3, 7, 1, 6)),
+    ("rank() over (order by case i when 4 then 'a'||chr(9) else v end::char(3))", (2, 4, 5, 3, 7, 1, 6)),
     ("count(*) over (order by c)", (3, 4, 5, 3, 7, 1, 6)),
     ("string_agg(c,',') over (order by i)", ("a", "a,ab", "a,ab,abc", "a,ab,abc,a", "a,ab,abc,a", "a,ab,abc,a,", "a,ab,abc,a,,b%")),
     ("not c='a '", (F, T, T, F, N, T, T)),
@@ -156,6 +157,7 @@ QUERIES: list[Any] = [
     ("select i from t where c::char(1) = 'a'", [(1,), (2,), (3,), (4,)]),
 ]  # fmt: skip
 REFUSED = [
+    "c::bytea",
     "c=v",
     "c<v",
     "c in ('a',v)",
@@ -176,6 +178,8 @@ REFUSED = [
     "lag(c) over (order by i)",
     "first_value(c) over (order by i)",
     "min(c) over (order by i)",
+    "mode() within group (order by c)",
+    "percentile_disc(0.5) within group (order by c desc)",
     "'ab'::char(4)",
     "'ab '::char(4)=v",
     "array[c]",

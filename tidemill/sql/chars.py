@@ -87,7 +87,8 @@ def read(parser: CharParser, node: exp.Expression, value: Expr) -> Expr:
             return Call("rtrim", (value,))
         why = ": a value of CHAR(n) is compared with others, and with texts that are written out or cast to TEXT"
         raise parser.unsupported(parent, f"{why}, since blanks count where it meets TEXT, and not where VARCHAR")
-    if isinstance(parent, _OF_TEXT) or name in _FUNCTIONS:
+    to_bytes = isinstance(parent, exp.Cast) and parent.to.this == _Type.VARBINARY  # of the blanks too
+    if (isinstance(parent, _OF_TEXT) and not to_bytes) or _is_sorted(parent) or name in _FUNCTIONS:
         return Call("rtrim", (value,))
     if _is_kept(place, parent) and not _is_written_out(value):
         return value
@@ -96,8 +97,14 @@ def read(parser: CharParser, node: exp.Expression, value: Expr) -> Expr:
     raise parser.unsupported(node, ": of CHAR(n) here, where blanks may count or not: cast it to TEXT")
 
 
+def _is_sorted(parent: Any) -> bool:
+    """Return whether a value is what rows are sorted by, and not what comes of them, as that of an aggregate is."""
+    of = parent.find_ancestor(exp.WithinGroup, exp.Select) if isinstance(parent, exp.Ordered) else parent
+    return isinstance(parent, exp.Ordered) and not isinstance(of, exp.WithinGroup)
+
+
 def _is_kept(place: exp.Expression, parent: Any) -> bool:
-    """Return whether a value stays what it is: where it is selected, grouped, sorted, made distinct."""
+    """Return whether a value stays what it is: where it is selected, grouped, made distinct."""
     if isinstance(parent, exp.Alias):
         place, parent = parent, parent.parent
     if isinstance(parent, exp.Window):
@@ -106,9 +113,7 @@ def _is_kept(place: exp.Expression, parent: Any) -> bool:
         parent = parent.parent
     if isinstance(parent, exp.Select):
         return place.arg_key == "expressions"
-    return isinstance(parent, (exp.Group, exp.Ordered)) or (
-        isinstance(parent, exp.Distinct) and isinstance(parent.parent, exp.Select)
-    )
+    return isinstance(parent, exp.Group) or (isinstance(parent, exp.Distinct) and isinstance(parent.parent, exp.Select))
 
 
 def _is_written_out(value: Expr) -> bool:
