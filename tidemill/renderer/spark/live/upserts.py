@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from pyspark.sql import DataFrame, Window
@@ -37,11 +37,11 @@ def upserted(
     name, operator = f"{node.id}/spine", state.compiled.inputs[node]
     assert isinstance(operator, UpsertInputOperator)
     writes = [_writes_in_files(state, change) for change in changes]
-    empties: Sequence[Sequence[int]] = ()
+    empties: Mapping[int, int] = {}
     if block is not None:
         writes.append(_writes_in_driver(state, node, block))
-        kinds, numbers, times = block[-3:]
-        empties = np.stack((numbers, times))[:, kinds == EMPTY].T.tolist()
+        emptied = block[-2:, block[-3] == EMPTY]
+        empties = {time: number for number, time in sorted(emptied.T.tolist())}  # the last one at each time
     if not writes:
         return None, []
     files = state.write(name, [_differences(node, writes, state.read(name), empties)])
@@ -80,13 +80,13 @@ def _writes_in_driver(state: SpilledState, node: Input, block: UpdateArray) -> D
 
 
 def _differences(
-    node: Input, writes: Sequence[DataFrame], stored: DataFrame | None, empties: Sequence[Sequence[int]]
+    node: Input, writes: Sequence[DataFrame], stored: DataFrame | None, empties: Mapping[int, int]
 ) -> DataFrame:
     """Return the updates ``v0, ...``, ``t0``, ``w0`` that writes make of those stored, which have the same columns.
 
     The writes to a key come after its current row, in their order. Of several at one time the last counts. One that
     differs from the row before retracts that. Of the stored rows only those of written keys are read; or all, where the
-    input is emptied, of which ``empties`` has numbers and times.
+    input is emptied, at times and by writes of numbers that ``empties`` has.
     """
     row = [f"c{i}" for i in range(len(node.schema))]
     key = [f"c{i}" for i in node.key]
@@ -95,7 +95,7 @@ def _differences(
         named = stored.select(*(F.col(f"v{i}").alias(name) for i, name in enumerate(row)), "w0")
     if empties:
         keys = (lines if stored is None else lines.select(*key).union(named.select(*key))).select(*key).distinct()
-        for number, time in empties:
+        for time, number in empties.items():
             values = [F.col(n) if n in key else F.lit(None).cast(lines.schema[n].dataType).alias(n) for n in row]
             at, place = F.lit(time).cast("bigint"), F.lit(number).cast("bigint")
             lines = lines.union(keys.select(*values, at, F.lit(False), place))
