@@ -128,6 +128,24 @@ def test_writes_by_key_go_on(tmp_path):
         assert list(run.snapshot("o")) == expected
 
 
+def test_feeds_that_take_all_rows_go_on(tmp_path):
+    """Of the log, in which they are steps to be repeated, and writes of a step to come."""
+    flow = tm.Dataflow("keyed")
+    flow.output("rows", flow.input("x", {"k": "int64", "v": "int64"}, key="k"))
+    with flow.start(tm.Embedded(tmp_path)) as run:
+        run.upsert("x", [(1, 1), (2, 2)])
+        run.advance()
+        run.apply("x", [(3, 3, "i"), (None, None, "t"), (4, 4, "i")])
+        run.apply("x", [(5, 5, "i"), (None, None, "t"), (6, 6, "i")], time=2)
+        run.advance()
+        run.changes("rows")
+        assert recorded(run) == 2
+    with flow.start(tm.Embedded(tmp_path)) as again:
+        assert list(again.snapshot("rows")) == [(4, 4)]
+        again.advance_to(3)
+        assert list(again.snapshot("rows")) == [(6, 6)]
+
+
 def test_a_step_that_fails_is_not_recorded_and_what_is_discarded_stays_so(tmp_path):
     flow = tm.Dataflow()
     flow.output("o", flow.input("x", {"i": "int64"}).select(i="10 div i"))
